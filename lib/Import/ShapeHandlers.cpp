@@ -404,6 +404,18 @@ static LogicalResult slice(NodeImporter &n) {
   return success();
 }
 
+/// The row of a table that is not trained: what the user says, or the file.
+static std::optional<int64_t> untrainedRow(NodeImporter &n, int64_t axis,
+                                           int64_t size) {
+  if (axis != 0 || !n.isTraining())
+    return std::nullopt;
+  const auto &given = n.getOptions().paddingIndices;
+  auto row = given.find(n.getNode().inputs[0]);
+  auto found = row != given.end() ? std::optional(row->second)
+                                  : onnx::findPaddingIndex(n.getNode());
+  return found && *found < size ? found : std::nullopt;
+}
+
 static LogicalResult gather(NodeImporter &n) {
   Value x = n.tensor(0);
   if (!x)
@@ -413,6 +425,7 @@ static LogicalResult gather(NodeImporter &n) {
   if (failed(axis))
     return failure();
   int64_t size = from[*axis];
+  std::optional<int64_t> untrained = untrainedRow(n, *axis, size);
   Value indices;
   if (Constant known = n.known(1)) {
     // Exporters write a negative index for "the last".
@@ -427,7 +440,7 @@ static LogicalResult gather(NodeImporter &n) {
       positive.push_back(
           IntegerAttr::get(element, index < 0 ? index + size : index));
     }
-    if (positive.size() == 1) {
+    if (positive.size() == 1 && !untrained) {
       int64_t only = cast<IntegerAttr>(positive.front()).getInt();
       SmallVector<int64_t> shape(from.take_front(*axis));
       llvm::append_range(shape, known.getShape());
@@ -443,12 +456,7 @@ static LogicalResult gather(NodeImporter &n) {
   if (!indices)
     return failure();
   auto op = n.make<GatherOp>(x, indices, *axis);
-  auto row = n.getOptions().paddingIndices.find(n.getNode().inputs[0]);
-  std::optional<int64_t> untrained =
-      row != n.getOptions().paddingIndices.end() ? std::optional(row->second)
-      : n.isTraining() ? onnx::findPaddingIndex(n.getNode())
-                       : std::nullopt;
-  if (untrained && *axis == 0 && *untrained < size)
+  if (untrained)
     op.setUntrained(*untrained);
   n.setOutput(0, Value(op));
   return success();

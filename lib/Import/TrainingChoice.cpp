@@ -46,19 +46,27 @@ TrainingChoice::TrainingChoice(const onnx::Model &model,
 
 void TrainingChoice::checkPaddingIndices() {
   for (const auto &[name, row] : options.paddingIndices) {
+    auto refuse = [&, flag = "--padding-index=" + name + "=" +
+                             std::to_string(row) + ": "](
+                      const std::string &why) { faults.push_back(flag + why); };
     auto tensor =
         llvm::find_if(model.graph.initializers, [&](const onnx::Tensor &each) {
           return each.name == name;
         });
-    std::string flag =
-        "--padding-index=" + name + "=" + std::to_string(row) + ": ";
+    auto readsRows = [&](const onnx::Node &node) {
+      const onnx::Attribute *axis = node.attribute("axis");
+      return node.opType == "Gather" && !node.inputs.empty() &&
+             node.inputs[0] == name && (!axis || axis->i == 0);
+    };
     if (tensor == model.graph.initializers.end())
-      faults.push_back(flag + "no initializer has such a name");
+      refuse("no initializer has such a name");
     else if (tensor->dims.empty() || row >= tensor->dims.front())
-      faults.push_back(flag + "the initializer has " +
-                       (tensor->dims.empty()
-                            ? "no rows"
-                            : std::to_string(tensor->dims.front()) + " rows"));
+      refuse(
+          "the initializer has " +
+          (tensor->dims.empty() ? "no" : std::to_string(tensor->dims.front())) +
+          " rows");
+    else if (llvm::none_of(model.graph.nodes, readsRows))
+      refuse("no Gather reads rows of the initializer");
   }
 }
 

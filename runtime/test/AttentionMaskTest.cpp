@@ -175,8 +175,7 @@ TEST_P(AttentionMaskTest, OfLowestNumbersMakesMeans) {
       for (int64_t column = 0; column < Head::rows; ++column)
         mean += value[column * Head::width + i] / Head::rows;
       ASSERT_NEAR(masked.output[row * Head::width + i], mean, tolerance());
-      // Each value has a part in it. The other rows' part is that without a
-      // mask, less what this row had there.
+      // The weights of each row add up to 1, so all of its gradient arrives.
       float sum = 0, whole = 0;
       for (int64_t column = 0; column < Head::rows; ++column) {
         sum += masked.diffValue[column * Head::width + i];

@@ -122,7 +122,7 @@ FILES = {
             called(node("Gather", ["a.weight", "i"], ["j"]), "embedding.default](args = (%p_a_weight, %i)"),
             called(node("Concat", ["h", "h"], ["y"], attributes=[integer("axis", 0)]), "cat.default](args = ([%h, %h],)"),
         ],
-        [tensor("l.weight", [3, 4], floats=[0.0] * 12), vector("a.weight")],
+        [tensor("l.weight", [3, 4], floats=[0.0] * 12), vector("a.weight"), vector("a.bias")],
     ),
     # A parameter that nothing reads has no value, and here nothing is lost.
     "unused": exported(

@@ -165,6 +165,15 @@ func.func @gather_all(%x: tensor<2x6xf32>) -> tensor<2x3x2xf32> {
   return %0 : tensor<2x3x2xf32>
 }
 
+// One that is not trained stays so.
+// CHECK-LABEL: func.func @gather_untrained(
+func.func @gather_untrained(%x: tensor<2x6xf32>) -> tensor<2x6xf32> {
+  // CHECK: nn.gather {{.*}} axis 0 untrained 1
+  %i = nn.constant dense<[0, 1]> : tensor<2xi64>
+  %0 = nn.gather %x[%i] axis 0 untrained 1 : (tensor<2x6xf32>, tensor<2xi64>) -> tensor<2x6xf32>
+  return %0 : tensor<2x6xf32>
+}
+
 // An index that reaches into the next sample stays, and so does one from the end.
 // CHECK-LABEL: func.func @gather_across(
 func.func @gather_across(%x: tensor<8xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>) {

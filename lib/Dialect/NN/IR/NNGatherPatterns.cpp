@@ -19,12 +19,13 @@ using namespace pp;
 using namespace pp::nn;
 
 /// The indices, in row-major order, where they are constant and count from the
-/// start; none otherwise.
+/// start; none otherwise, nor if one of them is not trained.
 static std::optional<SmallVector<int64_t>> readIndices(GatherOp op) {
   auto constant = op.getIndices().getDefiningOp<ConstantOp>();
   auto dense = constant ? dyn_cast<DenseElementsAttr>(constant.getValue())
                         : DenseElementsAttr();
-  if (!dense || op.getShared() != 0)
+  const bool areAllTrained = static_cast<int64_t>(op.getUntrained()) < 0;
+  if (!dense || op.getShared() != 0 || !areAllTrained)
     return std::nullopt;
   int64_t size = op.getInput().getType().getDimSize(op.getAxis());
   SmallVector<int64_t> indices;
