@@ -86,21 +86,12 @@ llvm::Expected<Entry> NodeImporter::readEntry(const onnx::Tensor &tensor) {
   return entry;
 }
 
-/// PyTorch's exporter calls what it has computed itself val_0, val_1 and so on.
-/// A single number among them is no parameter: the scale of attention.
-static bool isComputedNumber(const onnx::Tensor &tensor) {
-  StringRef name = tensor.name;
-  return tensor.elements == 1 && tensor.dims.size() <= 1 &&
-         name.consume_front("val_") && !name.empty() &&
-         llvm::all_of(name, llvm::isDigit);
-}
-
 llvm::Error NodeImporter::declareInitializer(const onnx::Tensor &tensor) {
   bool isFloat =
       llvm::is_contained({onnx::DataType::Float, onnx::DataType::Double,
                           onnx::DataType::Float16, onnx::DataType::BFloat16},
                          tensor.type);
-  bool isWeight = isFloat && !tensor.dims.empty() && !isComputedNumber(tensor);
+  bool isWeight = isFloat && training.isParameter(tensor);
   if ((isWeight && tensor.elements > 0) ||
       tensor.elements > maxConstantElements) {
     if (!elementType(tensor.type))

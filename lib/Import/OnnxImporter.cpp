@@ -202,7 +202,7 @@ private:
         .severity = onnx::Severity::Warning;
   }
 
-  /// Float initializers are parameters, scalars and integers are constants.
+  /// Float initializers are parameters, integers are constants.
   void declareInitializers() {
     for (const std::string &fault : nodes.getTrainingChoice().findFaults())
       report(fault);

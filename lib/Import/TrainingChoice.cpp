@@ -173,10 +173,41 @@ static bool isNameOfParameter(llvm::StringRef name) {
   return last.starts_with("weight_") || last.starts_with("bias_");
 }
 
+/// PyTorch's exporter calls what it has computed itself val_0, val_1 and so on.
+static bool isNameOfComputed(llvm::StringRef name) {
+  return name.consume_front("val_") && !name.empty() &&
+         llvm::all_of(name, llvm::isDigit);
+}
+
+/// Whether a module of PyTorch may call a parameter so. Its older exporter
+/// calls what is none "onnx::Mul_7" or "/layer/Constant_output_0".
+static bool isNameOfAttribute(llvm::StringRef name) {
+  return !name.empty() && !llvm::isDigit(name.front()) &&
+         llvm::all_of(name, [](char letter) {
+           return llvm::isAlnum(letter) || letter == '_' || letter == '.';
+         });
+}
+
+bool TrainingChoice::isParameter(const onnx::Tensor &tensor) {
+  // Such as the scale of attention.
+  if (tensor.elements == 1 && tensor.dims.size() <= 1 &&
+      isNameOfComputed(tensor.name))
+    return false;
+  if (!tensor.dims.empty())
+    return true;
+  return options.training ? decide(tensor).isTrained
+                          : decideInTraining(tensor).isTrained;
+}
+
 TrainingChoice::Decision
 TrainingChoice::decideAnew(const onnx::Tensor &tensor) const {
   if (!options.training)
     return {false, "inference"};
+  return decideInTraining(tensor);
+}
+
+TrainingChoice::Decision
+TrainingChoice::decideInTraining(const onnx::Tensor &tensor) const {
   for (const auto &[text, pattern] : freeze)
     if (pattern.match(tensor.name))
       return {false, "--freeze=" + text};
@@ -220,6 +251,10 @@ TrainingChoice::decideAnew(const onnx::Tensor &tensor) const {
   // The exporter says what the module's parameters are; this is not one.
   if (!signature.isEmpty())
     return {false, "computed by the exporter"};
+  // Files of other origin keep the numbers of their formulas as initializers.
+  if (tensor.dims.empty() &&
+      (model.producerName != "pytorch" || !isNameOfAttribute(tensor.name)))
+    return {false, "a single number", isNameOfAttribute(tensor.name)};
   if (isNameOfParameter(tensor.name))
     return {true, "the name of a parameter"};
   return {true, "a float initializer", true};

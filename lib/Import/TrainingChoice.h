@@ -8,8 +8,10 @@
 //   3. what PyTorch's exporter states: PARAMETER, BUFFER, CONSTANT_TENSOR
 //   4. values that look like a mask are not trained   (a guess, with a warning)
 //   5. names of tables and masks are not trained      (a guess, with a warning)
-//   6. names of parameters are trained
-//   7. everything else is trained                     (a guess, with a warning)
+//   6. numbers without axes are not trained, unless PyTorch wrote the file and
+//      has kept their names                           (a guess, with a warning)
+//   7. names of parameters are trained
+//   8. everything else is trained                     (a guess, with a warning)
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,6 +35,10 @@ public:
 
   TrainingChoice(const onnx::Model &model, const ImportOptions &options);
 
+  /// Whether the program keeps a tensor of floating-point numbers as a
+  /// parameter. A single number may be one of a formula; it is a parameter, in
+  /// inference too, if training would train it.
+  bool isParameter(const onnx::Tensor &tensor);
   /// Decides about a tensor, once.
   Decision decide(const onnx::Tensor &tensor);
   /// Takes back what was decided about a tensor, whose use says that it is no
@@ -50,6 +56,7 @@ private:
   Patterns parse(llvm::ArrayRef<std::string> texts, llvm::StringRef flag);
   void checkPaddingIndices();
   Decision decideAnew(const onnx::Tensor &tensor) const;
+  Decision decideInTraining(const onnx::Tensor &tensor) const;
 
   const onnx::Model &model;
   const ImportOptions &options;

@@ -1,6 +1,6 @@
 """Writes a model whose initializers are not what they seem.
 
-    constants.py FILE
+    constants.py FILE [PRODUCER]
 """
 
 import pathlib
@@ -8,17 +8,20 @@ import struct
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models" / "bad"))
-from make import graph, model, node, tensor  # noqa: E402
+from make import graph, message, model, node, tensor  # noqa: E402
 
 LOWEST = struct.unpack("<f", b"\xff\xff\x7f\xff")[0]
 
 nodes = [
     node("Mul", ["x", "val_7"], ["a"]), node("Mul", ["a", "temperature"], ["b"]), node("Add", ["b", "val_8"], ["c"]),
-    node("Add", ["c", "lowest"], ["d"]), node("Add", ["d", "infinite"], ["y"]),
+    node("Add", ["c", "lowest"], ["d"]), node("Add", ["d", "infinite"], ["e"]), node("Mul", ["e", "gate"], ["f"]),
+    node("Mul", ["f", "decoder.scale"], ["g"]), node("Add", ["g", "onnx::Add_3"], ["h"]), node("Pow", ["h", "val_9"], ["y"]),
 ]
 initializers = [
     tensor("val_7", [1], floats=[0.5]), tensor("temperature", [1], floats=[2.0]),
     tensor("val_8", [4], floats=[1.0, 2.0, 3.0, 4.0]), tensor("lowest", [4], floats=[0.0, LOWEST, LOWEST, LOWEST]),
-    tensor("infinite", [4], floats=[0.0, 0.0, 0.0, float("-inf")]),
+    tensor("infinite", [4], floats=[0.0, 0.0, 0.0, float("-inf")]), tensor("gate", [], floats=[0.25]),
+    tensor("decoder.scale", [], floats=[8.0]), tensor("onnx::Add_3", [], floats=[3.0]), tensor("val_9", [], floats=[2.0]),
 ]
-pathlib.Path(sys.argv[1]).write_bytes(model(graph(nodes, initializers=initializers)))
+producer = message((2, sys.argv[2])) if len(sys.argv) > 2 else b""
+pathlib.Path(sys.argv[1]).write_bytes(model(graph(nodes, initializers=initializers)) + producer)

@@ -113,6 +113,25 @@ def check_kinks(context, checks):
         checks.check(np.allclose(moved, 2 * target / 6 * slope), f"{operator}: at 0, the slope {slope} moves by {moved}")
 
 
+def check_number(context, checks):
+    """A parameter without axes, that both stages read, is trained, saved and read."""
+    gate, x, target = F(0.25), np.arange(1, 5, dtype=F).reshape(1, 4), np.full((1, 4), 0.5, F)
+    nodes = [node("Exp", ["gate"], ["rate"]), node("Mul", ["x", "rate"], ["h"]), node("MatMul", ["h", "same"], ["i"]), node("Mul", ["i", "gate"], ["y"])]
+    path, archive, snapshot = context.path(".onnx"), context.path(".npz"), context.path(".safetensors")
+    initializers = [cases.constant_of("gate", np.array(gate)), cases.constant_of("same", np.eye(4, dtype=F))]
+    path.write_bytes(model(graph(nodes, inputs=[value("x", [1, 4])], outputs=[untyped("y")], initializers=initializers)))
+    np.savez(archive, x=x, target=target)
+    slope = np.sum((gate * np.exp(gate) * x - target) * x * np.exp(gate) * (1 + gate)) / 2
+    for stages in (1, 2):
+        binary = context.compile(path, loss="mse", optimizer="sgd", learning_rate=0.01, train_only="gate", stages=stages)
+        binary.train(archive, "--steps", 1, "--save", snapshot)
+        trained = common.read_safetensors(snapshot)["gate"]
+        checks.check(trained.shape == (), f"{stages} stages: a number has the shape {trained.shape}")
+        checks.check(np.isclose(trained, gate - F(0.01) * slope), f"{stages} stages: a number of slope {slope} moves to {trained}")
+        given = binary.infer(archive, context.path(".npz"), "--load", snapshot)["y"]
+        checks.check(np.allclose(given, trained * np.exp(trained) * x), f"{stages} stages: with {trained} loaded, the output is {given}")
+
+
 def more_cases():
     """Activations between their kinks, and casts."""
     x = cases.numbers(2, 3)
@@ -173,6 +192,7 @@ def test(context, checks, arguments):
 
     context.map(guarded, every)
     check_kinks(context, checks)
+    check_number(context, checks)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ LIST = HERE / "architectures.txt"
 EXPORTERS = ("torchscript", "dynamo")
 # Small, and of every kind: for each test run.
 QUICK = [
-    "everyday/mlp", "everyday/positions", "everyday/gru_cells", "everyday/experts", "torchvision/resnet", "torchvision/swin", "timm/densenet",
+    "everyday/mlp", "everyday/positions", "everyday/gru_cells", "everyday/experts", "everyday/temperature", "torchvision/resnet", "torchvision/swin", "timm/densenet",
     "transformers/vit", "transformers/bert", "transformers/gpt2", "transformers/llama", "transformers/t5", "odd/last_token", "odd/index_put",
     "odd/per_sample",
 ]  # fmt: skip

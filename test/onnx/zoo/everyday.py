@@ -148,6 +148,21 @@ def modules():
         def forward(self, a, b):
             return functional.normalize(self.body(a), dim=-1) * functional.normalize(self.body(b), dim=-1)
 
+    class Temperature(nn.Module):
+        """As CLIP: what scales similarities is a number without axes."""
+
+        def __init__(self):
+            super().__init__()
+            self.picture, self.text = nn.Linear(12, 8), nn.Embedding(61, 8)
+            self.logit_scale = nn.Parameter(torch.tensor(2.65))
+            self.logit_bias = nn.Parameter(torch.tensor(-1.0))
+
+        def forward(self, x, words):
+            pictures = functional.normalize(self.picture(x), dim=-1)
+            texts = functional.normalize(self.text(words), dim=-1)
+            similarity = torch.einsum("bd,btd->bt", pictures, texts)
+            return self.logit_scale.exp().clamp(max=100) * similarity + self.logit_bias
+
     class Recommender(nn.Module):
         """Embeddings of users and items, wide and deep."""
 
@@ -332,6 +347,7 @@ def modules():
         "einsum_attention": EinsumAttention,
         "embedding_bag": Bag,
         "siamese": Siamese,
+        "temperature": Temperature,
         "recommender": Recommender,
         "dueling": Dueling,
         "pointnet": PointNet,
@@ -362,5 +378,6 @@ INPUTS = {
     "recommender": {"user": np.arange(4), "item": np.arange(4) * 3}, "dueling": {"x": noise(4, 4, 32, 32)}, "pointnet": {"x": noise(4, 30, 3)},
     "variational": {"x": noise(4, 20), "epsilon": noise(4, 8)}, "convolutional_lstm": {"x": noise(4, 3, 3, 8, 8)}, "positions": WORDS,
     "splines": {"x": noise(4, 6)}, "weight_norm": {"x": noise(4, 8, 20)}, "spatial_transformer": SMALL_IMAGE, "capsules": {"x": noise(4, 6, 4)},
+    "temperature": {"x": noise(4, 12), "words": tokens()["input_ids"]},
 }
 ENTRIES = [Entry(f"everyday/{name}", lambda name=name: modules()[name](), inputs) for name, inputs in INPUTS.items()]
