@@ -35,7 +35,7 @@ bool pp::step::isCount(Attribute value) {
 
 static bool isRange(Attribute value) {
   auto range = dyn_cast<DenseI64ArrayAttr>(value);
-  return range && range.size() == 2;
+  return range && !range.empty() && range.size() % 2 == 0;
 }
 
 static bool isPosition(Attribute value) {
@@ -57,7 +57,7 @@ static const KnownAttribute operationAttributes[] = {
 static const KnownAttribute argumentAttributes[] = {
     {feedAttrName, isA<StringAttr>, "a string"},
     {roleAttrName, isA<RoleAttr>, "a #step.role"},
-    {rangeAttrName, isRange, "an array of two numbers"},
+    {rangeAttrName, isRange, "an array of pairs of numbers"},
     {ignoreIndexAttrName, isA<IntegerAttr>, "a number"},
     {classWeightsAttrName, isA<DenseF64ArrayAttr>, "an array of numbers"},
     {countedAttrName, isA<StringAttr>, "a string"},

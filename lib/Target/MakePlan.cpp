@@ -297,7 +297,7 @@ private:
       port.batched = step.getArgAttr(index, step::batchedAttrName) != nullptr;
       if (auto range = step.getArgAttrOfType<DenseI64ArrayAttr>(
               index, step::rangeAttrName))
-        port.range.emplace(range[0], range[1]);
+        port.range = range.asArrayRef();
       if (auto ignored = step.getArgAttrOfType<IntegerAttr>(
               index, step::ignoreIndexAttrName))
         port.ignoreIndex = ignored.getInt();

@@ -24,8 +24,8 @@ static ordered_json describePort(const PlanPort &port, unsigned batch) {
                     {"batched", port.batched}};
   if (!port.role.empty())
     json["role"] = port.role;
-  if (port.range)
-    json["range"] = {port.range->first, port.range->second};
+  if (!port.range.empty())
+    json["range"] = port.range;
   if (port.ignoreIndex)
     json["ignore_index"] = *port.ignoreIndex;
   return json;

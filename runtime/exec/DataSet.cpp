@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 using namespace pp::runtime;
 
@@ -58,21 +59,22 @@ static int64_t integerAt(const char *data, DataType type, uint64_t i) {
 }
 
 void pp::runtime::checkIndices(const PlanPort &port, const Array &array) {
-  if (!port.range)
+  if (port.range.empty())
     return;
   constexpr uint64_t mostNamed = 5;
-  auto [low, high] = *port.range;
   uint64_t count = array.data.size() / sizeOf(array.type), wrong = 0;
   uint64_t inSample =
       port.batched ? count / std::max<uint64_t>(array.shape[0], 1) : count;
+  bool isSame = port.range.size() == 2;
   std::string places;
   for (uint64_t i = 0; i < count; ++i) {
     int64_t value = integerAt(array.data.data(), array.type, i);
+    uint64_t rest = i % inSample;
+    auto [low, high] = port.rangeAt(rest);
     if ((value >= low && value <= high) || value == port.ignoreIndex)
       continue;
     if (++wrong > mostNamed)
       continue;
-    uint64_t rest = i % inSample;
     std::vector<uint64_t> position;
     for (size_t axis = array.shape.size(); axis-- > (port.batched ? 1 : 0);) {
       position.insert(position.begin(), rest % array.shape[axis]);
@@ -81,11 +83,15 @@ void pp::runtime::checkIndices(const PlanPort &port, const Array &array) {
     places += fmt::format("\n  {} at sample {}", value, i / inSample);
     if (!position.empty())
       places += fmt::format(", position [{}]", fmt::join(position, ", "));
+    if (!isSame)
+      places += fmt::format(", which takes [{}, {}]", low, high);
   }
   if (wrong == 0)
     return;
-  failInput("data: array '{}' holds {} number{} outside of [{}, {}]{}:{}{}",
-            port.name, wrong, wrong == 1 ? "" : "s", low, high,
+  failInput("data: array '{}' holds {} number{} outside of {}{}:{}{}",
+            port.name, wrong, wrong == 1 ? "" : "s",
+            isSame ? fmt::format("[{}, {}]", port.range[0], port.range[1])
+                   : "what its position takes",
             port.ignoreIndex
                 ? fmt::format(" that are not {}, which is left out",
                               *port.ignoreIndex)
@@ -277,11 +283,14 @@ void DataSet::fillRandomCounter(PortBuffer &target, const Step &step) const {
 
 /// Of a feed of whole numbers: any class or token, where the program says which
 /// it takes; else 1, which is what masks have where they let through.
-static int64_t syntheticInteger(const PlanPort &port, uint64_t bits) {
-  if (!port.range)
+static int64_t syntheticInteger(const PlanPort &port, uint64_t position,
+                                uint64_t bits) {
+  if (port.range.empty())
     return 1;
-  auto [low, high] = *port.range;
+  auto [low, high] = port.rangeAt(position);
   low = std::max<int64_t>(low, 0);
+  if (high == std::numeric_limits<int64_t>::max())
+    return 1;
   if (high <= low)
     return high;
   return low +
@@ -300,8 +309,11 @@ std::map<std::string, Array> pp::runtime::syntheticData(const Plan &plan,
       array.shape[0] = samples;
     uint64_t count = *elementCount(array.shape);
     array.data.resize(count * sizeOf(port.type));
+    uint64_t inSample =
+        port.batched ? count / std::max<uint64_t>(samples, 1) : count;
     for (uint64_t i = 0; i < count; ++i) {
       uint64_t bits = mixBits(f, i);
+      int64_t whole = syntheticInteger(port, i % inSample, bits >> 8);
       float value = static_cast<float>(bits >> 40) / float(1 << 23) - 1.0f;
       auto put = [&](auto element) {
         std::memcpy(&array.data[i * sizeof(element)], &element,
@@ -315,25 +327,25 @@ std::map<std::string, Array> pp::runtime::syntheticData(const Plan &plan,
         put(static_cast<double>(value));
         break;
       case DataType::I64:
-        put(syntheticInteger(port, bits >> 8));
+        put(whole);
         break;
       case DataType::I32:
-        put(static_cast<int32_t>(syntheticInteger(port, bits >> 8)));
+        put(static_cast<int32_t>(whole));
         break;
       case DataType::I8:
       case DataType::U8:
       case DataType::I1:
-        put(static_cast<int8_t>(syntheticInteger(port, bits >> 8)));
+        put(static_cast<int8_t>(whole));
         break;
       case DataType::I16:
       case DataType::U16:
-        put(static_cast<int16_t>(syntheticInteger(port, bits >> 8)));
+        put(static_cast<int16_t>(whole));
         break;
       case DataType::U32:
-        put(static_cast<int32_t>(syntheticInteger(port, bits >> 8)));
+        put(static_cast<int32_t>(whole));
         break;
       case DataType::U64:
-        put(syntheticInteger(port, bits >> 8));
+        put(whole);
         break;
       case DataType::BF16:
       case DataType::F16:

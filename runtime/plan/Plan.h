@@ -42,8 +42,9 @@ struct PlanPort {
   bool batched;
   uint64_t bytes; // of `shape`
   /// Of whole numbers that are fed: the smallest and the largest that the
-  /// program takes, and one more, whose elements the loss leaves out.
-  std::optional<std::pair<int64_t, int64_t>> range;
+  /// program takes, or these two for each element of a sample; empty: all. And
+  /// one more, whose elements the loss leaves out.
+  std::vector<int64_t> range;
   std::optional<int64_t> ignoreIndex;
   /// Of labels from 0 to the largest: what each counts in the loss. Empty: 1.
   std::vector<double> classWeights;
@@ -60,6 +61,12 @@ struct PlanPort {
     bool operator==(const Samples &) const = default;
   };
   Samples samples;
+
+  /// The smallest and the largest number at element `position` of a sample.
+  std::pair<int64_t, int64_t> rangeAt(uint64_t position) const {
+    uint64_t at = range.size() == 2 ? 0 : 2 * position;
+    return {range[at], range[at + 1]};
+  }
 
   /// What the runtime feeds itself: 1 / the number of labels of a mini-batch
   /// that the loss does not leave out, or what these count together.

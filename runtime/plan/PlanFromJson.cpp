@@ -71,11 +71,17 @@ static void readIndexRange(const JsonReader &entry, PlanPort &port) {
     entry.at("role").fail("a random counter is five numbers of i32");
   if (entry.has("range")) {
     JsonReader range = entry.at("range");
-    if (range.size() != 2 || range.at(size_t(0)).signedInteger() >
-                                 range.at(size_t(1)).signedInteger())
-      range.fail("expected a smallest and a largest number");
-    port.range.emplace(range.at(size_t(0)).signedInteger(),
-                       range.at(size_t(1)).signedInteger());
+    uint64_t inSample = 1;
+    for (size_t axis = port.batched ? 1 : 0; axis < port.shape.size(); ++axis)
+      inSample *= static_cast<uint64_t>(port.shape[axis]);
+    if (range.size() != 2 && range.size() != 2 * inSample)
+      range.fail("expected a smallest and a largest number, of all elements or "
+                 "of each element of a sample");
+    for (size_t i = 0; i < range.size(); ++i)
+      port.range.push_back(range.at(i).signedInteger());
+    for (size_t i = 0; i < range.size(); i += 2)
+      if (port.range[i] > port.range[i + 1])
+        range.at(i).fail("expected a smallest and a largest number");
   }
   if (entry.has("ignore_index"))
     port.ignoreIndex = entry.at("ignore_index").signedInteger();
@@ -86,8 +92,8 @@ static void readIndexRange(const JsonReader &entry, PlanPort &port) {
       if (port.classWeights.back() < 0)
         weights.at(i).fail("expected 0 or more");
     }
-    if (!port.range || port.range->first != 0 ||
-        port.range->second + 1 != static_cast<int64_t>(weights.size()))
+    if (port.range !=
+        std::vector<int64_t>{0, static_cast<int64_t>(weights.size()) - 1})
       weights.fail("expected a number for each label of the range, from 0");
   }
   if (entry.has("counted")) {
@@ -101,7 +107,7 @@ static void readIndexRange(const JsonReader &entry, PlanPort &port) {
       entry.at("compared").fail("only targets are compared");
   }
   bool isIndex = port.type == DataType::I64 || port.type == DataType::I32;
-  if ((port.range || port.ignoreIndex) && !isIndex)
+  if ((!port.range.empty() || port.ignoreIndex) && !isIndex)
     entry.at("dtype").fail("only whole numbers have a range");
 }
 

@@ -22,8 +22,8 @@ static Json writePort(const PlanPort &port, bool isFeed) {
     json["role"] = port.role;
   writeTensorType(json, port.type, port.shape);
   json["batched"] = port.batched;
-  if (port.range)
-    json["range"] = {port.range->first, port.range->second};
+  if (!port.range.empty())
+    json["range"] = port.range;
   if (port.ignoreIndex)
     json["ignore_index"] = *port.ignoreIndex;
   if (!port.classWeights.empty())

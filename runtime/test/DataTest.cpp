@@ -4,6 +4,7 @@
 #include "exec/DataSet.h"
 #include "exec/Shuffle.h"
 #include "formats/Safetensors.h"
+#include "plan/PlanJson.h"
 #include "support/AtomicFile.h"
 
 #include <gtest/gtest.h>
@@ -377,6 +378,49 @@ TEST(DataSetTest, NormalizesBytes) {
         std::string::npos)
         << wrong;
   EXPECT_NE(errorOf([] { Normalizations({}, {}, {"x=0"}); }).find("not 0"),
+            std::string::npos);
+}
+
+TEST(DataSetTest, PositionsHaveRangesOfTheirOwn) {
+  auto json = toy::trainingPlan({});
+  auto rows = json["feeds"][0]["shape"][0];
+  json["feeds"].push_back({{"name", "columns"},
+                           {"role", "input"},
+                           {"dtype", "i64"},
+                           {"shape", {rows, 3}},
+                           {"batched", true}});
+  auto &range = json["feeds"].back()["range"];
+  constexpr int64_t least = std::numeric_limits<int64_t>::min(),
+                    most = std::numeric_limits<int64_t>::max();
+  range = {-3, 2, -9, 8, least, most};
+  Plan plan = Plan::parse(json.dump());
+  EXPECT_EQ(Plan::parse(toJson(plan)).feeds.back().range,
+            (std::vector<int64_t>{-3, 2, -9, 8, least, most}));
+  auto messageFor = [&](int64_t sample, int64_t position, int64_t value) {
+    auto arrays = toy::data(16);
+    std::vector<int64_t> columns(48, 0);
+    columns[sample * 3 + position] = value;
+    arrays["columns"] = makeArray<int64_t>(DataType::I64, {16, 3}, columns);
+    return errorOf([&] { DataSet(plan, arrays); });
+  };
+  for (int64_t fits : {-3, 2})
+    EXPECT_EQ(messageFor(5, 0, fits), "no error");
+  EXPECT_EQ(messageFor(5, 1, 8), "no error");
+  EXPECT_EQ(messageFor(5, 2, 1000), "no error");
+  EXPECT_NE(messageFor(5, 0, 8).find(
+                "8 at sample 5, position [0], which takes [-3, 2]"),
+            std::string::npos);
+  EXPECT_NE(messageFor(6, 1, -10).find(
+                "-10 at sample 6, position [1], which takes [-9, 8]"),
+            std::string::npos);
+  // What is made up fits too.
+  EXPECT_EQ(errorOf([&] { DataSet(plan, syntheticData(plan, 64)); }),
+            "no error");
+  range = {-3, 2, -9, 8};
+  EXPECT_NE(errorOf([&] { Plan::parse(json.dump()); }).find("feeds[2].range"),
+            std::string::npos);
+  range = {-3, 2, 8, -9, 0, 1};
+  EXPECT_NE(errorOf([&] { Plan::parse(json.dump()); }).find("range[2]"),
             std::string::npos);
 }
 

@@ -46,7 +46,8 @@ inline constexpr llvm::StringLiteral feedAttrName = "step.feed";
 /// the step, and that of the micro-batch's first sample in the step.
 inline constexpr llvm::StringLiteral roleAttrName = "step.role";
 /// On function arguments: the smallest and the largest number that the caller
-/// may feed, and the one beside them that is left out of the loss.
+/// may feed, or these two for each element of a sample where they differ; and
+/// the number beside them that is left out of the loss.
 inline constexpr llvm::StringLiteral rangeAttrName = "step.range";
 inline constexpr llvm::StringLiteral ignoreIndexAttrName = "step.ignore_index";
 /// On function arguments, labels from 0: what each of them counts in the loss.

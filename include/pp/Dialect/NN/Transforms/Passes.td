@@ -178,9 +178,11 @@ def InferIndexRanges : NNPass<"nn-infer-index-ranges"> {
     through operations that only move them, gets the attribute `step.range`: the
     smallest and the largest number that is an index for all its readers. The
     program refuses others before it computes. Negative indices count from the
-    end, as in ONNX.
+    end, as in ONNX. Where the elements of a sample are indices of different
+    tables, each has its own two numbers.
     ```mlir
-    func.func @main(%tokens: tensor<4x16xi64> {step.feed = "tokens", step.range = array<i64: -96, 95>})
+    func.func @main(%tokens: tensor<4x16xi64> {step.feed = "tokens", step.range = array<i64: -96, 95>},
+                    %user_and_item: tensor<4x2xi64> {step.feed = "pair", step.range = array<i64: -10, 9, -20, 19>})
     ```
   }];
 }
