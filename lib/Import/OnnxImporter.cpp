@@ -346,6 +346,7 @@ pp::readOnnx(StringRef path, const ImportOptions &options, bool isForTraining) {
     if (!errors.empty())
       return llvm::make_error<onnx::ReadError>(std::move(errors));
     llvm::append_range((*model)->warnings, onnx::findEvalMode(**model));
+    llvm::append_range((*model)->warnings, onnx::stopAtNoGrad(**model));
   }
   return OnnxModel(std::move(*model), isForTraining);
 }

@@ -29,9 +29,11 @@ def entry(key, text):
     return message((1, key), (2, text))
 
 
-def called(nodes, call=None, rule=None, result="v"):
+def called(nodes, call=None, rule=None, result="v", trace=None):
     """A node with what the exporter says of it."""
     metadata = []
+    if trace:
+        metadata.append((9, entry("pkg.torch.onnx.stack_trace", trace)))
     if call:
         metadata.append((9, entry("pkg.torch.onnx.fx_node", f"%{result} : [num_users=1] = call_function[target=torch.ops.aten.{call}], kwargs = {{}})")))
     if rule:
@@ -55,6 +57,31 @@ def vector(name, size=4, start=0.0):
 
 
 NORM_A = called(node("LayerNormalization", ["x", "a.weight", "a.bias"], ["h"]), "layer_norm.default](args = (%x, [4], %p_a_weight, %p_a_bias, 1e-05, False)")
+
+
+def inlined(number, line):
+    """The trace of a node in a function that was inlined."""
+    return f'File "<eval_with_key>.{number}", line 5, in forward\n    {line}'
+
+
+def region(norm, relu):
+    """A norm and a ReLU with such traces, between nodes of the model's own code."""
+    own = 'File "model.py", line 7, in forward\n    y = x * self.p_a_weight'
+    return exported(
+        [
+            called(node("Mul", ["x", "a.weight"], ["h"], name="node_mul"), trace=own),
+            called(node("LayerNormalization", ["h", "b.weight", "b.bias"], ["norm"], name="node_norm"), trace=norm),
+            # The optimizer's nodes have no trace.
+            called(node("Neg", ["norm"], ["i"], name="node_neg")),
+            called(node("Relu", ["i"], ["relu"], name="node_relu"), trace=relu),
+            called(node("Abs", ["relu"], ["abs"], name="node_abs"), trace=relu),
+            called(node("Add", ["relu", "abs"], ["j"], name="node_add"), trace=own),
+            called(node("Add", ["j", "h"], ["y"], name="node_sum"), trace=own),
+        ],
+        [vector("a.weight"), vector("b.weight"), vector("b.bias")],
+    )
+
+
 FILES = {
     # b.weight, b.bias and mask had the values of a's and were merged with them.
     "merged": exported(
@@ -114,6 +141,15 @@ FILES = {
         [vector("a.weight"), vector("a.bias"), vector("val_2")],
         [folded("val_2", ["k"])],
     ),
+    # What runs under torch.no_grad() or torch.autocast() is in the code of functions.
+    "no_grad": region(inlined(36, "norm = layer_norm(mul, [4], p_b_weight, p_b_bias);  p_b_weight = None"), inlined(36, "relu = torch.ops.aten.relu.default(neg)")),
+    "autocast": region(inlined(37, "norm = layer_norm(mul, [4], arg4_1, arg5_1);  arg4_1 = None"), inlined(37, "relu = torch.ops.aten.relu.default(neg)")),
+    "either": region(inlined(38, "norm = layer_norm(mul, [4]);  mul = None"), inlined(38, "relu = torch.ops.aten.relu.default(neg)")),
+    # An autocast in no_grad has the outer function first.
+    # The result of a call may have an input's name.
+    "like_input": region(inlined(41, "x = layer_norm(mul, [4]);  mul = None"), inlined(41, "relu = torch.ops.aten.relu.default(x)")),
+    "input": region(inlined(42, "norm = layer_norm(x, [4]);  x = None"), inlined(42, "relu = torch.ops.aten.relu.default(norm)")),
+    "nested": region(inlined(39, "wrap = wrap_with_autocast(norm, p_b_weight);  p_b_weight = None") + "\n  " + inlined(40, "norm = layer_norm(mul, [4], arg4_1, arg5_1)"), inlined(39, "relu = relu(norm)")),
     # Embeddings: one whose row 1 is for padding, and one without such a row.
     "embedding": exported(
         [

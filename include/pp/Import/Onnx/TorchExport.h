@@ -46,6 +46,11 @@ private:
 /// training would give another model.
 std::vector<Diagnostic> undoOptimization(Model &model);
 
+/// Writes a call of detach() behind what leaves a region of torch.no_grad(), as
+/// far as the stack traces of its nodes show one. Returns a warning for each
+/// region with trained tensors that may be one or one of torch.autocast().
+std::vector<Diagnostic> stopAtNoGrad(Model &model);
+
 /// Returns a warning for each thing that an export in eval mode has lost for
 /// training, as far as the file shows it.
 std::vector<Diagnostic> findEvalMode(const Model &model);
