@@ -148,6 +148,20 @@ def modules():
         def forward(self, a, b):
             return functional.normalize(self.body(a), dim=-1) * functional.normalize(self.body(b), dim=-1)
 
+    class Teacher(nn.Module):
+        """A frozen backbone, and a teacher of the head behind it."""
+
+        def __init__(self):
+            super().__init__()
+            self.backbone = sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, 8))
+            self.head, self.teacher = nn.Linear(8, 4), nn.Linear(8, 4)
+
+        def forward(self, x):
+            with torch.no_grad():
+                features = self.backbone(x)
+                wanted = torch.softmax(self.teacher(features), dim=-1)
+            return torch.softmax(self.head(features), dim=-1) - wanted
+
     class Temperature(nn.Module):
         """As CLIP: what scales similarities is a number without axes."""
 
@@ -348,6 +362,7 @@ def modules():
         "embedding_bag": Bag,
         "siamese": Siamese,
         "temperature": Temperature,
+        "teacher": Teacher,
         "recommender": Recommender,
         "dueling": Dueling,
         "pointnet": PointNet,
@@ -378,6 +393,6 @@ INPUTS = {
     "recommender": {"user": np.arange(4), "item": np.arange(4) * 3}, "dueling": {"x": noise(4, 4, 32, 32)}, "pointnet": {"x": noise(4, 30, 3)},
     "variational": {"x": noise(4, 20), "epsilon": noise(4, 8)}, "convolutional_lstm": {"x": noise(4, 3, 3, 8, 8)}, "positions": WORDS,
     "splines": {"x": noise(4, 6)}, "weight_norm": {"x": noise(4, 8, 20)}, "spatial_transformer": SMALL_IMAGE, "capsules": {"x": noise(4, 6, 4)},
-    "temperature": {"x": noise(4, 12), "words": tokens()["input_ids"]},
+    "temperature": {"x": noise(4, 12), "words": tokens()["input_ids"]}, "teacher": {"x": noise(4, 12)},
 }
 ENTRIES = [Entry(f"everyday/{name}", lambda name=name: modules()[name](), inputs) for name, inputs in INPUTS.items()]
