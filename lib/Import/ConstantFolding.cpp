@@ -301,25 +301,52 @@ Attribute concat(ConcatOp op, Operands x) {
   });
 }
 
+/// The element of the input that belongs to element `at` of what a gather gives
+/// or a scatter puts, which have the same shape.
+template <typename Op>
+int64_t indexedElement(Op op, ArrayRef<int64_t> chosen, ArrayRef<int64_t> at) {
+  auto input = op.getInput().getType();
+  ArrayRef<int64_t> shape = op.getIndices().getType().getShape();
+  int64_t axis = op.getAxis(), shared = op.getShared();
+  int64_t count = static_cast<int64_t>(shape.size()) - shared;
+  SmallVector<int64_t> place(at.take_front(shared));
+  llvm::append_range(place, at.slice(axis, count));
+  int64_t index = chosen[linearize(place, computeSuffixProduct(shape))];
+  int64_t size = input.getDimSize(axis);
+  SmallVector<int64_t> inside(at.take_front(axis));
+  inside.push_back(
+      std::clamp<int64_t>(index < 0 ? index + size : index, 0, size - 1));
+  llvm::append_range(inside, at.drop_front(axis + count));
+  return linearize(inside, computeSuffixProduct(input.getShape()));
+}
+
 Attribute gather(GatherOp op, Operands x) {
-  auto input = op.getInput().getType(), indices = op.getIndices().getType();
   SmallVector<int64_t> chosen =
       *Constant(cast<DenseElementsAttr>(x[1])).integers();
-  SmallVector<int64_t> strides = computeSuffixProduct(indices.getShape());
-  int64_t axis = op.getAxis(), shared = op.getShared();
-  int64_t count = indices.getRank() - shared;
-  if (input.getDimSize(axis) == 0)
+  if (op.getInput().getType().getDimSize(op.getAxis()) == 0)
     return {};
   return pick(x[0], op.getOutput().getType(), [&](ArrayRef<int64_t> at) {
-    SmallVector<int64_t> place(at.take_front(shared));
-    llvm::append_range(place, at.slice(axis, count));
-    int64_t index = chosen[linearize(place, strides)];
-    int64_t size = input.getDimSize(axis);
-    SmallVector<int64_t> inside(at.take_front(axis));
-    inside.push_back(
-        std::clamp<int64_t>(index < 0 ? index + size : index, 0, size - 1));
-    llvm::append_range(inside, at.drop_front(axis + count));
-    return linearize(inside, computeSuffixProduct(input.getShape()));
+    return indexedElement(op, chosen, at);
+  });
+}
+
+Attribute scatter(ScatterOp op, Operands x) {
+  auto type = op.getOutput().getType();
+  auto updates = op.getUpdates().getType();
+  if (op.getCombine() || type.getNumElements() == 0)
+    return {};
+  SmallVector<int64_t> chosen =
+      *Constant(cast<DenseElementsAttr>(x[1])).integers();
+  SmallVector<int64_t> strides = computeSuffixProduct(type.getShape()),
+                       from = computeSuffixProduct(updates.getShape());
+  // Of updates of the same element the last one counts.
+  SmallVector<std::optional<int64_t>> update(type.getNumElements());
+  for (int64_t place = 0; place < updates.getNumElements(); ++place)
+    update[indexedElement(op, chosen, delinearize(place, from))] = place;
+  return move({x[0], x[2]}, type, [&](ArrayRef<int64_t> at) {
+    int64_t place = linearize(at, strides);
+    return update[place] ? std::pair<int64_t, int64_t>(1, *update[place])
+                         : std::pair<int64_t, int64_t>(0, place);
   });
 }
 
@@ -440,6 +467,7 @@ Attribute evaluateOperation(Operation *operation, Operands x) {
       .Case([&](SliceOp op) { return slice(op, x[0]); })
       .Case([&](ConcatOp op) { return concat(op, x); })
       .Case([&](GatherOp op) { return gather(op, x); })
+      .Case([&](ScatterOp op) { return scatter(op, x); })
       .Case([&](ReduceOp op) { return reduce(op, x[0]); })
       .Case([&](CumSumOp op) { return cumSum(op, x[0]); })
       .Case([&](IotaOp op) { return iota(op); })

@@ -140,6 +140,17 @@ def indices(context, checks):
     same(checks, "Gather of computed", got, np.stack([table[2], np.full(2, math.nan, F), table[-2]]))
 
 
+def scattered_shapes(context, checks):
+    """PyTorch's index_fill puts 1 into a shape that it takes from a tensor."""
+    x = np.arange(6, dtype=F).reshape(2, 3)
+    nodes = [node("Shape", ["x"], ["s"]), node("ScatterElements", ["s", "axes", "ones"], ["t"]), node("ScatterND", ["t", "place", "sizes"], ["shape"]),
+             node("ReduceMax", ["x", "axis"], ["m"]), node("Expand", ["m", "shape"], ["y"])]  # fmt: skip
+    # Of an index that comes twice, the last update counts; one may count from the end.
+    constants = {"axes": [-2, 1, 1], "ones": [7, 9, 1], "place": [[0]], "sizes": [2], "axis": [1]}
+    got = compute(context, nodes, {"x": x}, initializers=[(name, np.array(numbers)) for name, numbers in constants.items()])["y"]
+    same(checks, "Expand to a scattered shape", got, x.max(1, keepdims=True))
+
+
 def integers_of_any_value(context, checks):
     x, y = np.array([7, -7, 5, -(2**63), 9]), np.array([2, 2, -3, -1, 0])
     got = compute(context, [node("Div", ["x", "d"], ["y"])], {"x": x, "d": y})["y"]
@@ -280,7 +291,8 @@ def own_samples(context, checks):
 
 
 def test(context, checks, arguments):
-    for part in (powers, logarithms, polynomials, quotients, resizes, indices, integers_of_any_value, legacy, outputs, without_elements, sums_of_broadcasts, microbatches, own_samples):
+    for part in (powers, logarithms, polynomials, quotients, resizes, indices, scattered_shapes, integers_of_any_value, legacy, outputs, without_elements, sums_of_broadcasts,
+                 microbatches, own_samples):  # fmt: skip
         part(context, checks)
 
 
