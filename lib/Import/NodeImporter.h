@@ -15,6 +15,7 @@
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Import/Onnx/Model.h"
 #include "pp/Import/Onnx/OperatorDefinition.h"
+#include "pp/Import/Onnx/TorchExport.h"
 #include "pp/Import/OnnxImporter.h"
 
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
@@ -56,7 +57,8 @@ public:
                mlir::OpBuilder &builder,
                std::vector<onnx::Diagnostic> &diagnostics)
       : model(model), options(options), builder(builder),
-        diagnostics(diagnostics), training(model, options) {}
+        diagnostics(diagnostics), training(model, options),
+        isInTrainingMode(onnx::isInTrainingMode(model)) {}
 
   //===--------------------------------------------------------------------===//
   // The node at hand
@@ -64,6 +66,10 @@ public:
 
   const onnx::Node &getNode() const { return *node; }
   bool isTraining() const { return options.training; }
+  /// Of a batch norm: whether its module was in eval mode when others trained.
+  bool isFrozenNorm() const {
+    return isInTrainingMode && !onnx::isTrainingNorm(*node);
+  }
   const ImportOptions &getOptions() const { return options; }
   int64_t opset() const { return node->version; }
 
@@ -284,6 +290,7 @@ private:
   mlir::OpBuilder &builder;
   std::vector<onnx::Diagnostic> &diagnostics;
   TrainingChoice training;
+  const bool isInTrainingMode;
   llvm::StringMap<Entry> entries;
   llvm::StringMap<mlir::Value> parameterValues;
   /// Behind parameters, by name: a module looks for a symbol among all of them.

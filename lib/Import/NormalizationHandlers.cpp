@@ -315,11 +315,12 @@ static LogicalResult batchNorm(NodeImporter &n) {
       return n.error("has a parameter that does not fit its " +
                      llvm::Twine(type.getDimSize(1)) + " channels");
   double epsilon = n.attribute("epsilon", 1e-5);
-  // Whether it trains is said on the command line.
+  // Whether it trains is said on the command line, or by the others.
   for (StringRef name : {"momentum", "training_mode", "is_test"})
     n.ignoreAttribute(name);
-  bool onMicrobatch =
-      n.isTraining() && n.getOptions().batchNorm != BatchNormMode::Frozen;
+  bool onMicrobatch = n.isTraining() &&
+                      n.getOptions().batchNorm != BatchNormMode::Frozen &&
+                      !n.isFrozenNorm();
   // Layers without running statistics write those of the input there.
   bool isComputed = !symbolOf(mean) && !symbolOf(variance);
   bool asComputed = isComputed && n.attribute("training_mode", int64_t{0}) == 0;

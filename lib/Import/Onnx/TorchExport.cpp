@@ -397,6 +397,31 @@ std::vector<Diagnostic> pp::onnx::undoOptimization(Model &model) {
   return Restorer(model).run();
 }
 
+bool pp::onnx::isTrainingNorm(const Node &node) {
+  StringRef call = find(node.metadata, "pkg.torch.onnx.fx_node");
+  if (!call.empty())
+    return !call.contains("_no_training");
+  const Attribute *mode = node.attribute("training_mode");
+  // Before opset 14 it shows in the outputs.
+  return mode ? mode->i != 0 : node.outputs.size() > 1;
+}
+
+bool pp::onnx::isInTrainingMode(const Model &model) {
+  if (model.producerName != "pytorch")
+    return false;
+  llvm::StringSet<> initializers;
+  for (const Tensor &tensor : model.graph.initializers)
+    initializers.insert(tensor.name);
+  return llvm::any_of(model.graph.nodes, [&](const Node &node) {
+    // Layers without running statistics train in eval mode too.
+    if (node.opType == "BatchNormalization")
+      return node.inputs.size() == 5 && initializers.contains(node.inputs[3]) &&
+             isTrainingNorm(node);
+    // That of eval mode is not written.
+    return node.opType == "Dropout" && node.inputs.size() == 3;
+  });
+}
+
 /// PyTorch's older exporter folds constants under names such as
 /// onnx::Conv_12 and replaces equal initializers by Identity nodes.
 std::vector<Diagnostic> pp::onnx::findEvalMode(const Model &model) {
@@ -415,15 +440,11 @@ std::vector<Diagnostic> pp::onnx::findEvalMode(const Model &model) {
   };
   int64_t norms = 0;
   const Node *first = nullptr;
-  for (const Node &node : model.graph.nodes) {
-    StringRef call = find(node.metadata, "pkg.torch.onnx.fx_node");
-    const Attribute *mode = node.attribute("training_mode");
-    bool isTraining =
-        call.empty() ? mode && mode->i : !call.contains("_no_training");
-    if (node.opType == "BatchNormalization" && !isTraining && norms++ == 0)
+  for (const Node &node : model.graph.nodes)
+    if (node.opType == "BatchNormalization" && !isTrainingNorm(node) &&
+        norms++ == 0)
       first = &node;
-  }
-  if (first)
+  if (first && !isInTrainingMode(model))
     warn(*first, "the model was exported in eval mode: " + llvm::Twine(norms) +
                      " batch norms are trained although the file says that "
                      "they are not, and dropout, if there was any, is gone. "

@@ -51,6 +51,13 @@ std::vector<Diagnostic> undoOptimization(Model &model);
 /// region with trained tensors that may be one or one of torch.autocast().
 std::vector<Diagnostic> stopAtNoGrad(Model &model);
 
+/// Whether a batch norm uses the statistics of its input.
+bool isTrainingNorm(const Node &node);
+
+/// Whether a file shows that PyTorch exported it in training mode: a batch norm
+/// that does not train was meant so (`bn.eval()`).
+bool isInTrainingMode(const Model &model);
+
 /// Returns a warning for each thing that an export in eval mode has lost for
 /// training, as far as the file shows it.
 std::vector<Diagnostic> findEvalMode(const Model &model);
