@@ -170,7 +170,9 @@ private:
     auto number = [&](double value) -> Value {
       return arith::ConstantOp::create(b, b.getFloatAttr(element, value));
     };
-    double kept = 1 - op.getMomentum().convertToDouble();
+    // By all uses of a micro-batch.
+    double kept = std::pow(1 - op.getMomentum().convertToDouble(),
+                           static_cast<double>(op.getUses()));
     double ofMicrobatch = static_cast<double>(op.getElements());
     if (!samples) {
       double count = static_cast<double>(op.getMicrobatches());
@@ -212,7 +214,8 @@ private:
     llvm::raw_string_ostream(key)
         << "commit " << type << " " << op.getMomentumAttr() << " "
         << op.getMicrobatches() << " " << op.getElements() << " "
-        << op.getSamples().value_or(0) << " " << op.getEach();
+        << op.getSamples().value_or(0) << " " << op.getEach() << " "
+        << op.getUses();
     bool isNew;
     std::string name = nameFor("commit", key, isNew);
     setCallee(op, name);

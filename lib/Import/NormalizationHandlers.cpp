@@ -272,6 +272,39 @@ static FlatSymbolRefAttr symbolOf(Value value) {
   return parameter ? parameter.getSymbolAttr() : nullptr;
 }
 
+/// What moves the running statistics of an earlier use; null if there is none.
+static CommitStatisticsOp findCommit(Block *block, FlatSymbolRefAttr mean,
+                                     FlatSymbolRefAttr variance) {
+  for (auto commit : block->getOps<CommitStatisticsOp>())
+    if (commit.getMeanAttr() == mean || commit.getVarianceAttr() == variance)
+      return commit;
+  return {};
+}
+
+/// The sum of what a use and those before it move a statistic by, whose
+/// accumulation goes.
+static Value addToFormer(NodeImporter &n, CommitStatisticsOp former,
+                         FlatSymbolRefAttr symbol, Value own) {
+  Block *block = n.getBuilder().getInsertionBlock();
+  auto sum = *llvm::find_if(block->getOps<AccumulateOp>(), [&](auto each) {
+    return each.getState() == State::statistics &&
+           each.getSymbolAttr() == symbol;
+  });
+  Value earlier = sum.getValue();
+  sum->erase();
+  // Sums over micro-batches of squares would mix the uses.
+  if (!former.getEach() && symbol == former.getVarianceAttr()) {
+    auto square = earlier.getDefiningOp<AddOp>();
+    Operation *squaredMean = square.getRhs().getDefiningOp();
+    earlier = square.getLhs();
+    square->erase();
+    squaredMean->erase();
+  }
+  double rest = 1 - former.getMomentum().convertToDouble();
+  return n.make<AddOp>(n.make<MulOp>(earlier, n.splat(n.type(earlier), rest)),
+                       own);
+}
+
 /// Adds the statistics of a micro-batch to the sums of the running ones.
 static LogicalResult trackStatistics(NodeImporter &n, BatchNormOp norm,
                                      Value runningMean, Value runningVariance) {
@@ -283,14 +316,31 @@ static LogicalResult trackStatistics(NodeImporter &n, BatchNormOp norm,
     n.untrain(symbol.getValue(), /*isMutable=*/true);
     n.widenParameter(symbol.getValue());
   }
-  bool isEach = n.getOptions().batchNorm == BatchNormMode::Each;
-  Value m = norm.getMean(), spread = norm.getVariance();
-  if (!isEach)
-    spread = n.make<AddOp>(spread, n.make<MulOp>(m, m));
-  n.make<AccumulateOp>(State::statistics, mean.getValue(), m);
-  n.make<AccumulateOp>(State::statistics, variance.getValue(), spread);
   // ONNX counts what stays, PyTorch what comes.
   double momentum = 1.0 - n.attribute("momentum", 0.9);
+  auto former = findCommit(n.getBuilder().getInsertionBlock(), mean, variance);
+  if (former &&
+      (former.getMeanAttr() != mean || former.getVarianceAttr() != variance ||
+       former.getMomentum().convertToDouble() != momentum))
+    return n.error("shares running statistics with a batch norm that has "
+                   "another momentum, or another mean or variance");
+  bool isEach = n.getOptions().batchNorm == BatchNormMode::Each;
+  Value m = norm.getMean(), spread = norm.getVariance();
+  if (former) {
+    m = addToFormer(n, former, mean, m);
+    spread = addToFormer(n, former, variance, spread);
+  } else if (!isEach) {
+    spread = n.make<AddOp>(spread, n.make<MulOp>(m, m));
+  }
+  n.make<AccumulateOp>(State::statistics, mean.getValue(), m);
+  auto last =
+      n.make<AccumulateOp>(State::statistics, variance.getValue(), spread);
+  if (former) {
+    former.setEach(true);
+    former.setUses(former.getUses() + 1);
+    former->moveAfter(last);
+    return success();
+  }
   int64_t elements =
       n.type(norm.getInput()).getNumElements() / n.type(m).getNumElements();
   n.make<CommitStatisticsOp>(mean.getValue(), variance.getValue(),

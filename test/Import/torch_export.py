@@ -9,6 +9,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models" / "bad"))
 from make import INT64, graph, integer, message, model, node, tensor, untyped, value  # noqa: E402
 
+BOOL = 9
 SIGNATURE = """
 # inputs
 p_a_weight: PARAMETER target='a.weight'
@@ -82,6 +83,20 @@ def region(norm, relu):
     )
 
 
+def batch_norm(x, y, call="_native_batch_norm_legit_functional.default](args = (%x,)", mean="m", variance="v"):
+    return called(node("BatchNormalization", [x, "s", "b", mean, variance], [y], name="node_" + y), call)
+
+
+NORM_TENSORS = [vector(name, 3) for name in ("s", "b", "m", "v", "m_2", "v_2")]
+
+
+def norms(second, more=()):
+    """A batch norm in eval mode and one behind it."""
+    nodes = [batch_norm("x", "h", "_native_batch_norm_legit_no_training.default](args = (%x,)"), batch_norm("h", "i" if more else "y", second, "m_2", "v_2")]
+    tensors = [*NORM_TENSORS, tensor("ratio", [], floats=[0.5]), tensor("yes", [], raw=b"\1", dtype=BOOL)]
+    return exported(nodes + list(more), tensors)
+
+
 FILES = {
     # b.weight, b.bias and mask had the values of a's and were merged with them.
     "merged": exported(
@@ -150,6 +165,12 @@ FILES = {
     "like_input": region(inlined(41, "x = layer_norm(mul, [4]);  mul = None"), inlined(41, "relu = torch.ops.aten.relu.default(x)")),
     "input": region(inlined(42, "norm = layer_norm(x, [4]);  x = None"), inlined(42, "relu = torch.ops.aten.relu.default(norm)")),
     "nested": region(inlined(39, "wrap = wrap_with_autocast(norm, p_b_weight);  p_b_weight = None") + "\n  " + inlined(40, "norm = layer_norm(mul, [4], arg4_1, arg5_1)"), inlined(39, "relu = relu(norm)")),
+    # Norms that were in eval mode, beside another that trains, beside dropout, and alone.
+    "norm_modes": norms("_native_batch_norm_legit_functional.default](args = (%h,)"),
+    "norm_and_dropout": norms("_native_batch_norm_legit_no_training.default](args = (%h,)", [node("Dropout", ["i", "ratio", "yes"], ["y"])]),
+    "eval_mode": norms("_native_batch_norm_legit_no_training.default](args = (%h,)"),
+    # One norm twice.
+    "shared_norm": exported([batch_norm("x", "h"), batch_norm("h", "y")], NORM_TENSORS),
     # Embeddings: one whose row 1 is for padding, and one without such a row.
     "embedding": exported(
         [

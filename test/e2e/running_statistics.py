@@ -7,12 +7,19 @@ them otherwise. Bits depend on neither stages, schedules, recomputation, threads
 processes nor, with gradient lanes, replicas.
 """
 
+import pathlib
+import sys
+
 import numpy as np
 
 import common
 from common import MODELS, OPTIMIZERS, relative_error
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models" / "bad"))
+from make import INT64, graph, integer, message, model, node, opset, tensor, untyped, value  # noqa: E402
+
 MODEL = "normed"
+CHANNELS, MOMENTUM = 3, 0.2
 TOLERANCE = 1e-6
 
 
@@ -53,7 +60,56 @@ def check_smaller_batch(context, checks, data, mode):
                 checks.check(error <= TOLERANCE, f"{mode} {more}: {name}: {error:.2g} from that of 3 micro-batches")
 
 
+def norm(x, y):
+    return node("BatchNormalization", [x, "scale", "shift", "mean", "variance"], [y], name="n" + y,
+                attributes=[integer("training_mode", 1), message((1, "momentum"), (2, 1 - MOMENTUM), (20, 1))])  # fmt: skip
+
+
+# One norm behind itself, and one of each half of a batch: models, and what their norm sees of a micro-batch.
+TWICE = [node("MatMul", ["x", "w"], ["a"]), norm("a", "b"), node("Mul", ["b", "x"], ["c"]), norm("c", "d"), node("MatMul", ["d", "w"], ["y"])]
+HALVES = [node("MatMul", ["x", "w"], ["a"]), node("Split", ["a", "sizes"], ["l", "r"], attributes=[integer("axis", 0)]), norm("l", "m"), norm("r", "n"),
+          node("Concat", ["m", "n"], ["y"], attributes=[integer("axis", 0)])]  # fmt: skip
+
+
+def normalized(x):
+    return (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5)
+
+
+def check_several_uses(context, checks):
+    """Of a norm that the model uses several times, each use moves the running statistics."""
+    names = ("scale", "shift", "mean", "variance")
+    tensors = [tensor(name, [CHANNELS], floats=[0.0 if name in ("shift", "mean") else 1.0] * CHANNELS) for name in names]
+    tensors.append(tensor("w", [CHANNELS, CHANNELS], floats=np.eye(CHANNELS).ravel().tolist()))
+    tensors.append(tensor("sizes", [2], ints=[4, 4], dtype=INT64))
+    x = np.random.default_rng(3).normal(1, 2, (20, CHANNELS)).astype(np.float32)
+    archive = context.path(".npz")
+    np.savez(archive, x=x, target=np.zeros_like(x))
+    cases = [(TWICE, lambda rows: [rows, normalized(rows) * rows], 8, ((1, 1), (2, 2), (4, 1))), (HALVES, lambda rows: [rows[:4], rows[4:]], 8, ((1, 1), (1, 2)))]
+    for nodes, seen, batch, configurations in cases:
+        path = context.path(".onnx")
+        path.write_bytes(model(graph(nodes, inputs=[value("x", [batch, CHANNELS])], outputs=[untyped("y")], initializers=tensors), opsets=[opset(17)]))
+        # A last mini-batch of 4 samples has no two halves.
+        samples = 20 if nodes is TWICE else 16
+        np.savez(archive, x=x[:samples], target=np.zeros_like(x[:samples]))
+        for microbatches, stages in configurations:
+            mean, variance = np.zeros(CHANNELS), np.ones(CHANNELS)
+            for first in range(0, samples, batch // microbatches):
+                rows = x[first : min(first + batch // microbatches, samples)].astype(np.float64)
+                for own in seen(rows):
+                    mean += MOMENTUM * (own.mean(0) - mean)
+                    variance += MOMENTUM * (own.var(0, ddof=1) - variance)
+            binary = context.compile(path, loss="mse", optimizer="sgd", learning_rate=0, train_only="w,scale,shift",
+                                     batch=batch, microbatches=microbatches, stages=stages)  # fmt: skip
+            snapshot = context.path(".safetensors")
+            binary.train(archive, "--no-shuffle", "--epochs", 1, "--save", snapshot)
+            found = common.read_safetensors(snapshot)
+            for name, expected in (("mean", mean), ("variance", variance)):
+                error = relative_error(found[name], expected)
+                checks.check(error <= 1e-5, f"{len(nodes)} nodes, {microbatches} micro-batches, {stages} stages: {name} is {error:.2g} from that of single uses")
+
+
 def test(context, checks, arguments):
+    check_several_uses(context, checks)
     data = context.data(MODEL)
     still = {"learning_rate": 0, "batch_norm": "each"}
     # The batches of both trainings are the same samples in the same order.

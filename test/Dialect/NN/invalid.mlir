@@ -1068,7 +1068,7 @@ func.func @unknown_step_attribute(%x: tensor<4xf32>) {
 
 // -----
 
-// expected-error@+1 {{'func.func' op has an attribute 'step.range' on an argument that is not an array of two numbers}}
+// expected-error@+1 {{'func.func' op has an attribute 'step.range' on an argument that is not an array of pairs of numbers}}
 func.func @range(%x: tensor<4xi64> {step.range = array<i64: 0>}) {
   return
 }

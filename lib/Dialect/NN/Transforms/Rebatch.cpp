@@ -667,7 +667,7 @@ struct Rebatch : nn::impl::RebatchBase<Rebatch> {
     function.walk([&](CommitStatisticsOp commit) {
       commit.setMicrobatches(microbatches);
       if (oldBatch)
-        commit.setElements(commit.getElements() / oldBatch * newBatch);
+        commit.setElements(commit.getElements() * newBatch / oldBatch);
     });
     if (failed(weighStatistics(function, microbatches, newBatch)))
       signalPassFailure();

@@ -52,28 +52,50 @@ private:
     loc = sum.getLoc();
     RankedTensorType type = sum.getValue().getType();
     scalar = type.clone(ArrayRef<int64_t>());
-    Value weight = commit.getEach() ? weightOfEach(commit, isVariance)
-                                    : cast(present(batch));
-    weight =
-        BroadcastOp::create(builder, loc, type, weight, ArrayRef<int64_t>());
-    sum->setOperand(
-        0, MulOp::create(builder, loc, sum.getValue(), weight).getOutput());
+    Value value = sum.getValue();
+    if (commit.getEach() && isVariance)
+      value = unbiased(commit, value, static_cast<int64_t>(commit.getUses()));
+    Value weight =
+        commit.getEach() ? weightOfEach(commit) : cast(present(batch));
+    sum->setOperand(0, mul(value, spread(weight, type)));
   }
 
-  Value weightOfEach(CommitStatisticsOp commit, bool isVariance) {
-    double momentum = commit.getMomentum().convertToDouble();
-    auto elements = static_cast<double>(commit.getElements());
-    Value weight = number(momentum);
-    if (isVariance && commit.getSamples()) {
+  /// The sum over `uses` of a norm of their variances, each of them that of a
+  /// sample: ((v_0 rest) + v_1) rest + v_2.
+  Value unbiased(CommitStatisticsOp commit, Value value, int64_t uses) {
+    if (uses > 1) {
+      auto add = value.getDefiningOp<AddOp>();
+      auto rest = add.getLhs().getDefiningOp<MulOp>();
+      Value former = unbiased(commit, rest.getLhs(), uses - 1);
+      return AddOp::create(builder, loc, mul(former, rest.getRhs()),
+                           unbiased(commit, add.getRhs(), 1));
+    }
+    auto norm = value.getDefiningOp<BatchNormOp>();
+    auto type = mlir::cast<RankedTensorType>(value.getType());
+    auto elements =
+        static_cast<double>(norm ? norm.getInput().getType().getNumElements() /
+                                       type.getNumElements()
+                                 : static_cast<int64_t>(commit.getElements()));
+    if (commit.getSamples()) {
       // Of one element, the variance is 0.
       Value n = mul(cast(present(batch)),
                     number(elements / static_cast<double>(batch)));
       Value less = MaximumOp::create(
           builder, loc, AddOp::create(builder, loc, n, number(-1)), number(1));
-      weight = mul(weight, DivOp::create(builder, loc, n, less));
-    } else if (isVariance && elements > 1) {
-      weight = number(momentum * (elements / (elements - 1)));
+      return mul(value, spread(DivOp::create(builder, loc, n, less), type));
     }
+    if (elements <= 1)
+      return value;
+    return mul(value, spread(number(elements / (elements - 1)), type));
+  }
+
+  Value spread(Value weight, RankedTensorType type) {
+    return BroadcastOp::create(builder, loc, type, weight, ArrayRef<int64_t>());
+  }
+
+  Value weightOfEach(CommitStatisticsOp commit) {
+    double momentum = commit.getMomentum().convertToDouble();
+    Value weight = number(momentum);
     if (microbatches == 1)
       return weight;
     // Micro-batches that come after this one: of l samples from its first one
@@ -83,7 +105,8 @@ private:
         builder, loc, AddOp::create(builder, loc, left, numberLike(left, -1)),
         numberLike(left, batch));
     // Nothing is left with a momentum of 1.
-    double kept = std::log(std::max(1 - momentum, 1e-30));
+    double kept = std::log(std::max(1 - momentum, 1e-30)) *
+                  static_cast<double>(commit.getUses());
     return mul(weight,
                ExpOp::create(builder, loc, mul(cast(later), number(kept))));
   }

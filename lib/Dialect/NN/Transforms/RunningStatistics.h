@@ -14,7 +14,7 @@ namespace pp::nn {
 /// after the last one, so that they may be added in any order: of M
 /// micro-batches, number k has
 ///
-///     momentum (1 - momentum)^(M - 1 - k)
+///     momentum (1 - momentum)^(uses (M - 1 - k))
 ///
 /// where M and k follow from the random counter, which the function gets if it
 /// has none. Reports an error if an input has the counter's name.

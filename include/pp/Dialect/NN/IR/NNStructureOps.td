@@ -126,6 +126,13 @@ def NN_CommitStatisticsOp : NN_Op<"commit_statistics", [
 
         running += sum - (1 - (1 - momentum)^M) running
 
+    A normalisation that the model uses several times, `uses`, is of this kind:
+    each use moves them, one after the other in each micro-batch. What those of
+    a micro-batch move is added up where the last one is, and M counts the uses
+    of all micro-batches:
+
+        sum += momentum ((s_0 (1 - momentum) + s_1) (1 - momentum) + s_2)
+
     With `samples`, those of a full micro-batch, a mini-batch may have fewer. How
     many it has, N, the runtime says when the operation runs. A micro-batch
     counts by its samples then: the sums have these as weights and are divided by
@@ -137,10 +144,12 @@ def NN_CommitStatisticsOp : NN_Op<"commit_statistics", [
                        ConfinedAttr<I64Attr, [IntPositive]>:$microbatches,
                        ConfinedAttr<I64Attr, [IntPositive]>:$elements,
                        OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$samples,
-                       UnitAttr:$each);
+                       UnitAttr:$each,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$uses);
   let assemblyFormat = [{
     $mean `,` $variance `momentum` $momentum `microbatches` $microbatches
-    `elements` $elements (`samples` $samples^)? (`each` $each^)? attr-dict
+    `elements` $elements (`samples` $samples^)? (`each` $each^)? (`uses` $uses^)?
+    attr-dict
   }];
   let extraClassDeclaration = [{
     ::pp::KernelClass getKernelClass() { return ::pp::KernelClass::Generated; }
