@@ -206,6 +206,17 @@ TrainingChoice::decideAnew(const onnx::Tensor &tensor) const {
   return decideInTraining(tensor);
 }
 
+/// Whether it is a vector of PyTorch's spectral norm: "weight_u" beside
+/// "weight_orig", or "parametrizations.weight.0._u".
+bool TrainingChoice::isOfSpectralNorm(llvm::StringRef name) const {
+  if (!name.consume_back("_u") && !name.consume_back("_v"))
+    return false;
+  return (name.contains("parametrizations.") && name.ends_with(".")) ||
+         llvm::any_of(model.graph.initializers, [&](const auto &tensor) {
+           return tensor.name == (name + "_orig").str();
+         });
+}
+
 TrainingChoice::Decision
 TrainingChoice::decideInTraining(const onnx::Tensor &tensor) const {
   for (const auto &[text, pattern] : freeze)
@@ -246,6 +257,8 @@ TrainingChoice::decideInTraining(const onnx::Tensor &tensor) const {
   } else if (std::string mask = maskIn(*bytes, tensor); !mask.empty()) {
     return {false, "it " + mask, true};
   }
+  if (isOfSpectralNorm(tensor.name))
+    return {false, "a vector of spectral norm"};
   if (isNameOfTable(tensor.name))
     return {false, "the name of a mask, a table or a statistic", true};
   // The exporter says what the module's parameters are; this is not one.

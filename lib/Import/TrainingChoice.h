@@ -55,6 +55,7 @@ private:
 
   Patterns parse(llvm::ArrayRef<std::string> texts, llvm::StringRef flag);
   void checkPaddingIndices();
+  bool isOfSpectralNorm(llvm::StringRef name) const;
   Decision decideAnew(const onnx::Tensor &tensor) const;
   Decision decideInTraining(const onnx::Tensor &tensor) const;
 

@@ -60,11 +60,19 @@ static StringRef withoutNumber(StringRef name) {
 }
 
 TorchSignature::TorchSignature(const Graph &graph) {
-  StringRef text =
-      find(graph.metadata, "pkg.torch.export.ExportedProgram.graph_signature");
-  // Lines such as: p_fc_weight: PARAMETER target='fc.weight'
+  auto [inputs, outputs] =
+      find(graph.metadata, "pkg.torch.export.ExportedProgram.graph_signature")
+          .split("# outputs");
   llvm::SmallVector<StringRef> lines;
-  text.split("# outputs").first.split(lines, '\n');
+  // Lines such as: add_1: BUFFER_MUTATION target='center'
+  outputs.split(lines, '\n');
+  for (StringRef line : lines)
+    if (line.contains(": BUFFER_MUTATION "))
+      for (StringRef name : namesInList(line.split("target=").second))
+        mutated.push_back(name.str());
+  // Lines such as: p_fc_weight: PARAMETER target='fc.weight'
+  lines.clear();
+  inputs.split(lines, '\n');
   for (StringRef line : lines) {
     auto [placeholder, rest] = line.split(": ");
     auto kind = parseKind(rest.split(' ').first);
@@ -422,6 +430,23 @@ bool pp::onnx::isInTrainingMode(const Model &model) {
   });
 }
 
+/// The buffers that a module writes in its forward pass, such as moving
+/// averages and the vectors of spectral norm, and that its file reads; but for
+/// the running statistics of batch norms.
+static std::vector<std::string> findLostMutations(const Model &model) {
+  llvm::StringSet<> read;
+  for (const Node &node : model.graph.nodes)
+    for (auto [index, input] : llvm::enumerate(node.inputs))
+      if (node.opType != "BatchNormalization" || index < 3)
+        read.insert(input);
+  std::vector<std::string> lost;
+  TorchSignature signature(model.graph);
+  for (const std::string &name : signature.mutatedBuffers())
+    if (read.contains(name))
+      lost.push_back(name);
+  return lost;
+}
+
 /// PyTorch's older exporter folds constants under names such as
 /// onnx::Conv_12 and replaces equal initializers by Identity nodes.
 std::vector<Diagnostic> pp::onnx::findEvalMode(const Model &model) {
@@ -440,10 +465,22 @@ std::vector<Diagnostic> pp::onnx::findEvalMode(const Model &model) {
   };
   int64_t norms = 0;
   const Node *first = nullptr;
+  std::vector<std::string> lost;
   for (const Node &node : model.graph.nodes)
     if (node.opType == "BatchNormalization" && !isTrainingNorm(node) &&
         norms++ == 0)
       first = &node;
+  for (const std::string &name : findLostMutations(model))
+    lost.push_back(quoted(name));
+  if (!lost.empty()) {
+    Diagnostic &warning = warnings.emplace_back();
+    warning.severity = Severity::Warning;
+    warning.file = model.path;
+    warning.message = "the module changes its buffers " +
+                      llvm::join(lost, ", ") +
+                      " when it trains, and the program does not: they keep "
+                      "the values of the file";
+  }
   if (first && !isInTrainingMode(model))
     warn(*first, "the model was exported in eval mode: " + llvm::Twine(norms) +
                      " batch norms are trained although the file says that "

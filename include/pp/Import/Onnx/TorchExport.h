@@ -31,11 +31,14 @@ public:
   /// The tensor behind a placeholder of the exported program, such as
   /// "p_fc_weight"; "" if there is none.
   llvm::StringRef tensorOf(llvm::StringRef placeholder) const;
+  /// The buffers that the module writes when it runs.
+  const std::vector<std::string> &mutatedBuffers() const { return mutated; }
   bool isEmpty() const { return kinds.empty(); }
 
 private:
   llvm::StringMap<TorchKind> kinds;
   llvm::StringMap<std::string> tensors; // by placeholder
+  std::vector<std::string> mutated;
 };
 
 /// Makes of an optimized export what an export with optimize=False would have
