@@ -169,7 +169,7 @@ FILES = {
     "norm_modes": norms("_native_batch_norm_legit_functional.default](args = (%h,)"),
     "norm_and_dropout": norms("_native_batch_norm_legit_no_training.default](args = (%h,)", [node("Dropout", ["i", "ratio", "yes"], ["y"])]),
     "eval_mode": norms("_native_batch_norm_legit_no_training.default](args = (%h,)"),
-    # Buffers that the forward pass writes; nothing reads k, and running statistics belong to their norm.
+    # Buffers that the forward pass writes; running statistics belong to their norm.
     "mutated": exported(
         [batch_norm("x", "h"), node("Mul", ["h", "mask"], ["y"])], [*NORM_TENSORS, vector("mask")],
         signature=SIGNATURE.replace("y: USER", "add: BUFFER_MUTATION target='mask'\nadd_1: BUFFER_MUTATION target='k'\nadd_2: BUFFER_MUTATION target='m'\ny: USER"),

@@ -431,19 +431,17 @@ bool pp::onnx::isInTrainingMode(const Model &model) {
 }
 
 /// The buffers that a module writes in its forward pass, such as moving
-/// averages and the vectors of spectral norm, and that its file reads; but for
-/// the running statistics of batch norms.
+/// averages and the vectors of spectral norm; but for what belongs to batch
+/// norms.
 static std::vector<std::string> findLostMutations(const Model &model) {
-  llvm::StringSet<> read;
+  llvm::StringSet<> statistics;
   for (const Node &node : model.graph.nodes)
-    for (auto [index, input] : llvm::enumerate(node.inputs))
-      if (node.opType != "BatchNormalization" || index < 3)
-        read.insert(input);
-  std::vector<std::string> lost;
-  TorchSignature signature(model.graph);
-  for (const std::string &name : signature.mutatedBuffers())
-    if (read.contains(name))
-      lost.push_back(name);
+    if (node.opType == "BatchNormalization")
+      statistics.insert_range(llvm::drop_begin(node.inputs, 3));
+  std::vector<std::string> lost = TorchSignature(model.graph).mutatedBuffers();
+  llvm::erase_if(lost, [&](StringRef name) {
+    return statistics.contains(name) || name.ends_with("num_batches_tracked");
+  });
   return lost;
 }
 
