@@ -426,6 +426,9 @@ static LogicalResult gather(NodeImporter &n) {
     return failure();
   int64_t size = from[*axis];
   std::optional<int64_t> untrained = untrainedRow(n, *axis, size);
+  if (n.isTraining() && onnx::scalesByFrequency(n.getNode()))
+    n.warning("gradients of this embedding are not scaled by the frequency of "
+              "its rows, as scale_grad_by_freq of the module says");
   Value indices;
   if (Constant known = n.known(1)) {
     // Exporters write a negative index for "the last".

@@ -181,7 +181,7 @@ FILES = {
         [
             node("Cast", ["x"], ["i"], attributes=[integer("to", INT64)]),
             called(node("Gather", ["l.weight", "i"], ["h"]), "embedding.default](args = (%p_l_weight, %i, 1)"),
-            called(node("Gather", ["a.weight", "i"], ["j"]), "embedding.default](args = (%p_a_weight, %i)"),
+            called(node("Gather", ["a.weight", "i"], ["j"], name="node_j"), "embedding.default](args = (%p_a_weight, %i, -1, True)"),
             called(node("Concat", ["h", "h"], ["y"], attributes=[integer("axis", 0)]), "cat.default](args = ([%h, %h],)"),
         ],
         [tensor("l.weight", [3, 4], floats=[0.0] * 12), vector("a.weight"), vector("a.bias")],

@@ -67,7 +67,7 @@ TorchSignature::TorchSignature(const Graph &graph) {
   // Lines such as: add_1: BUFFER_MUTATION target='center'
   outputs.split(lines, '\n');
   for (StringRef line : lines)
-    if (line.contains(": BUFFER_MUTATION "))
+    if (line.contains("_MUTATION target="))
       for (StringRef name : namesInList(line.split("target=").second))
         mutated.push_back(name.str());
   // Lines such as: p_fc_weight: PARAMETER target='fc.weight'
@@ -430,7 +430,7 @@ bool pp::onnx::isInTrainingMode(const Model &model) {
   });
 }
 
-/// The buffers that a module writes in its forward pass, such as moving
+/// What a module writes in its forward pass: buffers such as moving
 /// averages and the vectors of spectral norm; but for what belongs to batch
 /// norms.
 static std::vector<std::string> findLostMutations(const Model &model) {
@@ -438,7 +438,7 @@ static std::vector<std::string> findLostMutations(const Model &model) {
   for (const Node &node : model.graph.nodes)
     if (node.opType == "BatchNormalization")
       statistics.insert_range(llvm::drop_begin(node.inputs, 3));
-  std::vector<std::string> lost = TorchSignature(model.graph).mutatedBuffers();
+  std::vector<std::string> lost = TorchSignature(model.graph).mutatedTensors();
   llvm::erase_if(lost, [&](StringRef name) {
     return statistics.contains(name) || name.ends_with("num_batches_tracked");
   });
@@ -474,10 +474,8 @@ std::vector<Diagnostic> pp::onnx::findEvalMode(const Model &model) {
     Diagnostic &warning = warnings.emplace_back();
     warning.severity = Severity::Warning;
     warning.file = model.path;
-    warning.message = "the module changes its buffers " +
-                      llvm::join(lost, ", ") +
-                      " when it trains, and the program does not: they keep "
-                      "the values of the file";
+    warning.message = "the module changes " + llvm::join(lost, ", ") +
+                      " when it runs in training, and the program does not";
   }
   if (first && !isInTrainingMode(model))
     warn(*first, "the model was exported in eval mode: " + llvm::Twine(norms) +
@@ -530,6 +528,11 @@ std::optional<int64_t> pp::onnx::findPaddingIndex(const Node &node) {
   if (arguments.size() > 2)
     arguments[2].getAsInteger(10, index);
   return index < 0 ? std::nullopt : std::optional(index);
+}
+
+bool pp::onnx::scalesByFrequency(const Node &node) {
+  auto arguments = argumentsOfCall(node, "embedding");
+  return arguments.size() > 3 && arguments[3] == "True";
 }
 
 bool pp::onnx::isDetach(const Node &node) {

@@ -31,8 +31,8 @@ public:
   /// The tensor behind a placeholder of the exported program, such as
   /// "p_fc_weight"; "" if there is none.
   llvm::StringRef tensorOf(llvm::StringRef placeholder) const;
-  /// The buffers that the module writes when it runs.
-  const std::vector<std::string> &mutatedBuffers() const { return mutated; }
+  /// The buffers and parameters that the module writes when it runs.
+  const std::vector<std::string> &mutatedTensors() const { return mutated; }
   bool isEmpty() const { return kinds.empty(); }
 
 private:
@@ -68,6 +68,10 @@ std::vector<Diagnostic> findEvalMode(const Model &model);
 /// The row of an embedding that is not trained (`padding_idx`), if the call
 /// behind a node names one. A file of the older exporter says nothing of it.
 std::optional<int64_t> findPaddingIndex(const Node &node);
+
+/// Whether the gradient of each row of an embedding is divided by how often the
+/// mini-batch has it.
+bool scalesByFrequency(const Node &node);
 
 /// Whether the call behind a node is detach(), which no gradient passes.
 bool isDetach(const Node &node);
