@@ -66,3 +66,22 @@ func.func @main(%i: tensor<2x2xi64> {step.batched}, %start: tensor<1xi64>) -> (t
 }
 ml_program.global private @nine(dense<0.0> : tensor<9x4xf32>) : tensor<9x4xf32>
 ml_program.global private @five(dense<0.0> : tensor<5x4xf32>) : tensor<5x4xf32>
+
+// -----
+
+// Of very large inputs, the smallest table decides.
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: tensor<2x4194304xi64> {step.batched, step.range = array<i64: -3, 2>})
+func.func @main(%i: tensor<2x4194304xi64> {step.batched}) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
+  %big = nn.parameter @big : tensor<7x4xf32>
+  %little = nn.parameter @little : tensor<3x4xf32>
+  %first = nn.slice %i starts [0, 0] limits [2, 1] strides [1, 1] : tensor<2x4194304xi64> -> tensor<2x1xi64>
+  %second = nn.slice %i starts [0, 1] limits [2, 2] strides [1, 1] : tensor<2x4194304xi64> -> tensor<2x1xi64>
+  %a = nn.reshape %first : tensor<2x1xi64> -> tensor<2xi64>
+  %b = nn.reshape %second : tensor<2x1xi64> -> tensor<2xi64>
+  %0 = nn.gather %big[%a] axis 0 : (tensor<7x4xf32>, tensor<2xi64>) -> tensor<2x4xf32>
+  %1 = nn.gather %little[%b] axis 0 : (tensor<3x4xf32>, tensor<2xi64>) -> tensor<2x4xf32>
+  return %0, %1 : tensor<2x4xf32>, tensor<2x4xf32>
+}
+ml_program.global private @big(dense<0.0> : tensor<7x4xf32>) : tensor<7x4xf32>
+ml_program.global private @little(dense<0.0> : tensor<3x4xf32>) : tensor<3x4xf32>
