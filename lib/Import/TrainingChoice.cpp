@@ -179,13 +179,24 @@ static bool isNameOfComputed(llvm::StringRef name) {
          llvm::all_of(name, llvm::isDigit);
 }
 
-/// Whether a module of PyTorch may call a parameter so. Its older exporter
-/// calls what is none "onnx::Mul_7" or "/layer/Constant_output_0".
+/// Whether a module of PyTorch may call a parameter so. What is none is called
+/// "onnx::Mul_7" or "/layer/Constant_output_0" by its older exporter, "clamp_1"
+/// or "scalar_tensor_default" by its newer one, and "ortshared_1_0_1_0_token_7"
+/// or "Constant_7" by programs that rewrite files.
 static bool isNameOfAttribute(llvm::StringRef name) {
-  return !name.empty() && !llvm::isDigit(name.front()) &&
-         llvm::all_of(name, [](char letter) {
-           return llvm::isAlnum(letter) || letter == '_' || letter == '.';
-         });
+  bool isIdentifier =
+      !name.empty() && !llvm::isDigit(name.front()) &&
+      llvm::all_of(name, [](char letter) {
+        return llvm::isAlnum(letter) || letter == '_' || letter == '.';
+      });
+  if (!isIdentifier || name.contains('.'))
+    return isIdentifier;
+  for (llvm::StringRef prefix :
+       {"const", "scalar_tensor", "lifted_tensor", "ortshared"})
+    if (name.starts_with_insensitive(prefix))
+      return false;
+  llvm::StringRef number = name.rsplit('_').second;
+  return number.empty() || !llvm::all_of(number, llvm::isDigit);
 }
 
 bool TrainingChoice::isParameter(const onnx::Tensor &tensor) {
