@@ -176,6 +176,7 @@ FILES = {
     ),
     # One norm twice.
     "shared_norm": exported([batch_norm("x", "h"), batch_norm("h", "y")], NORM_TENSORS),
+    "half_shared_norm": exported([batch_norm("x", "h"), batch_norm("h", "y", variance="v_2")], NORM_TENSORS),
     # Embeddings: one whose row 1 is for padding, and one without such a row.
     "embedding": exported(
         [
