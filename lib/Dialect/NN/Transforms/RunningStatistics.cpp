@@ -61,11 +61,12 @@ private:
   }
 
   /// The sum over `uses` of a norm of their variances, each of them that of a
-  /// sample: ((v_0 rest) + v_1) rest + v_2.
+  /// sample: ((v_0 rest) + v_1) rest + v_2. Where other passes have rewritten
+  /// the sum, all uses count as having the elements of the first one.
   Value unbiased(CommitStatisticsOp commit, Value value, int64_t uses) {
-    if (uses > 1) {
-      auto add = value.getDefiningOp<AddOp>();
-      auto rest = add.getLhs().getDefiningOp<MulOp>();
+    auto add = value.getDefiningOp<AddOp>();
+    auto rest = add ? add.getLhs().getDefiningOp<MulOp>() : MulOp();
+    if (uses > 1 && rest) {
       Value former = unbiased(commit, rest.getLhs(), uses - 1);
       return AddOp::create(builder, loc, mul(former, rest.getRhs()),
                            unbiased(commit, add.getRhs(), 1));
