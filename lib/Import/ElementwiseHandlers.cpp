@@ -56,16 +56,28 @@ template <typename Op> static LogicalResult binary(NodeImporter &n) {
   return success();
 }
 
+/// A maximum or minimum that keeps `x` inside of a bound. Where `x` is a bound
+/// that is a number, PyTorch stops the gradient; where it is one of a tensor,
+/// both share it.
+template <typename Op>
+static Value keepInside(NodeImporter &n, Value x, Value bound, bool isNumber) {
+  auto op = n.make<Op>(x, bound);
+  if (isNumber && n.isTraining())
+    op->setAttr(stopsAtBoundAttrName, n.getBuilder().getUnitAttr());
+  return op;
+}
+
 /// Operators with any number of inputs: Max, Min, Sum.
 template <typename Op> static LogicalResult variadic(NodeImporter &n) {
   Value result = n.tensor(0);
   if (!result)
     return failure();
+  bool isClamp = onnx::isClampByNumbers(n.getNode()).value_or(false);
   for (size_t index = 1; index < n.numInputs(); ++index) {
     Value next = n.tensor(index);
     if (!next || failed(n.broadcastTogether(result, next)))
       return failure();
-    result = n.make<Op>(result, next);
+    result = keepInside<Op>(n, result, next, isClamp);
   }
   n.setOutput(0, result);
   return success();
@@ -212,14 +224,17 @@ static LogicalResult clip(NodeImporter &n) {
     return success();
   };
   Value low, high;
-  if (failed(bound("min", 1, low)))
+  if (failed(bound("min", 1, low)) || failed(bound("max", 2, high)))
     return failure();
+  auto isNumber = [&](size_t index) {
+    Constant known = n.known(index);
+    return onnx::isClampByNumbers(n.getNode())
+        .value_or(!n.hasInput(index) || (known && known.size() == 1));
+  };
   if (low)
-    x = n.make<MaximumOp>(x, low);
-  if (failed(bound("max", 2, high)))
-    return failure();
+    x = keepInside<MaximumOp>(n, x, low, isNumber(1));
   if (high)
-    x = n.make<MinimumOp>(x, high);
+    x = keepInside<MinimumOp>(n, x, high, isNumber(2));
   n.setOutput(0, x);
   return success();
 }
@@ -250,7 +265,8 @@ static Value hardSigmoidOf(NodeImporter &n, Value x, double alpha,
                            double beta) {
   auto splat = [&](double value) { return n.splat(n.type(x), value); };
   Value line = n.make<AddOp>(n.make<MulOp>(x, splat(alpha)), splat(beta));
-  return n.make<MaximumOp>(n.make<MinimumOp>(line, splat(1)), splat(0));
+  Value bounded = keepInside<MinimumOp>(n, line, splat(1), true);
+  return keepInside<MaximumOp>(n, bounded, splat(0), true);
 }
 
 static LogicalResult hardSigmoid(NodeImporter &n) {

@@ -195,6 +195,18 @@ FILES = {
         ],
         [vector("a.weight"), vector("a.bias")],
     ),
+    # clamp() by numbers, by numbers that the exporter made tensors, and by tensors.
+    "clamp": exported(
+        [
+            NORM_A,
+            called(node("Clip", ["h", "bound"], ["i"]), "clamp.default](args = (%h, 1.0)"),
+            called(node("Max", ["i", "bound"], ["j"]), "clamp.Tensor](args = (%i, %scalar_tensor_default, %scalar_tensor_default_1)"),
+            called(node("Min", ["j", "bound"], ["k"]), "clamp.Tensor](args = (%j, None, %c_k)"),
+            called(node("Clip", ["k", "bound"], ["l"]), "clamp_min.Tensor](args = (%k, %c_k)"),
+            called(node("Max", ["l", "bound"], ["y"]), "maximum.default](args = (%l, %c_k)"),
+        ],
+        [vector("a.weight"), vector("a.bias"), tensor("bound", [], floats=[1.0])],
+    ),
 }  # fmt: skip
 
 

@@ -97,20 +97,31 @@ def compare(context, checks, operator, version, case):
 
 
 def check_kinks(context, checks):
-    """Where two sides meet, at 0, the derivative is PyTorch's: that from below."""
-    zeros, target = np.zeros((2, 3), F), np.arange(1, 7, dtype=F).reshape(1, 6)
-    kinks = [("Relu", {}, 0), ("LeakyRelu", {"alpha": 0.3}, 0.3), ("Elu", {"alpha": 0.5}, 0.5), ("Celu", {"alpha": 0.5}, 1),
-             ("Selu", {"alpha": 0.5, "gamma": 3.0}, 1.5), ("PRelu", {}, 0.2)]  # fmt: skip
-    for operator, attributes, slope in kinks:
-        operands = [zeros, np.full((1,), slope, F)] if operator == "PRelu" else [zeros]
-        cases.case(operator, operands, zeros, version=22, **attributes)
+    """Where two sides meet, the derivative is PyTorch's: at 0 that from below, at
+    the bounds of a clamp none, at those that are tensors half of it."""
+    zeros, six, ends, low = (np.full((2, 3), number, F) for number in (0, 6, 3, -1))
+    number = lambda value: cases.Known(value, dtype=F)  # noqa: E731
+    kinks = [
+        ("Relu", [zeros], {}, 0, 0), ("LeakyRelu", [zeros], {"alpha": 0.3}, 0, 0.3), ("Elu", [zeros], {"alpha": 0.5}, 0, 0.5),
+        ("Celu", [zeros], {"alpha": 0.5}, 0, 1), ("Selu", [zeros], {"alpha": 0.5, "gamma": 3.0}, 0, 1.5),
+        ("PRelu", [zeros, np.full((1,), 0.2, F)], {}, 0, 0.2),
+        ("Clip", [zeros, number(0), number(6)], {}, 0, 0), ("Clip", [six, number(0), number(6)], {}, 6, 0),
+        ("Clip", [low, number(-1)], {}, -1, 0), ("Clip", [zeros, np.array(0, F)], {}, 0, 0.5),
+        ("Max", [zeros, number(0)], {}, 0, 0.5), ("Min", [six, number(6)], {}, 6, 0.5),
+        ("HardSigmoid", [ends], {"alpha": 1 / 3, "beta": 0.0}, 1, 0), ("HardSigmoid", [zeros], {"alpha": 1 / 3, "beta": 0.0}, 0, 0),
+        ("HardSwish", [ends], {}, 3, 1), ("HardSwish", [-ends], {}, 0, 0),
+    ]  # fmt: skip
+    for operator, operands, attributes, y, slope in kinks:
+        x, target = operands[0], y + np.arange(1, 7, dtype=F).reshape(1, 6)
+        cases.case(operator, operands, np.full_like(x, y), version=22, **attributes)
         _, case = cases.CASES[22].pop()
         binary, data = build(context, case, 22, {"x0"}, True, loss="mse", optimizer="sgd", learning_rate=1, train_only="*_weight")
         archive, snapshot = context.path(".npz"), context.path(".safetensors")
         np.savez(archive, **data, target=target)
         binary.train(archive, "--steps", 1, "--save", snapshot)
-        moved = common.read_safetensors(snapshot)[parameter("x0")]
-        checks.check(np.allclose(moved, 2 * target / 6 * slope), f"{operator}: at 0, the slope {slope} moves by {moved}")
+        moved = common.read_safetensors(snapshot)[parameter("x0")].reshape(1, 6) - x.reshape(1, 6)
+        near = np.allclose(moved, 2 * (target - y) / 6 * slope, atol=1e-6)
+        checks.check(near, f"{operator} at {x[0, 0]}: the slope {slope} moves by {moved}")
 
 
 def check_number(context, checks):

@@ -535,6 +535,18 @@ bool pp::onnx::scalesByFrequency(const Node &node) {
   return arguments.size() > 3 && arguments[3] == "True";
 }
 
+std::optional<bool> pp::onnx::isClampByNumbers(const Node &node) {
+  for (StringRef name : {"clamp", "clamp_min", "clamp_max"}) {
+    auto arguments = argumentsOfCall(node, name);
+    // The exporter makes tensors, %scalar_tensor_default, of two numbers.
+    if (!arguments.empty())
+      return llvm::none_of(llvm::drop_begin(arguments), [](StringRef bound) {
+        return bound.starts_with("%") && !bound.starts_with("%scalar_tensor");
+      });
+  }
+  return std::nullopt;
+}
+
 bool pp::onnx::isDetach(const Node &node) {
   return !argumentsOfCall(node, "detach").empty();
 }

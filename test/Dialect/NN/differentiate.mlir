@@ -288,3 +288,28 @@ func.func @main(%x: tensor<f32>) -> tensor<f32> {
   %11 = nn.mul %10, %x : tensor<f32>
   return %11 : tensor<f32>
 }
+
+// -----
+
+// At a tie a maximum shares the cotangent; one that keeps a value inside of a
+// bound stops it.
+ml_program.global private mutable @w(dense<0.0> : tensor<8xf32>) : tensor<8xf32> {nn.trained}
+// CHECK-LABEL: func.func @main(
+func.func @main(%x: tensor<8xf32>) -> tensor<f32> {
+  // CHECK: %[[W:.+]] = nn.parameter @w
+  %w = nn.parameter @w : tensor<8xf32>
+  // CHECK: %[[Z:.+]] = nn.maximum
+  %0 = nn.maximum %w, %x : tensor<8xf32>
+  %1 = nn.minimum %0, %x {nn.stops_at_bound} : tensor<8xf32>
+  %2 = nn.reduce sum %1 [0] : tensor<8xf32> -> tensor<f32>
+  // CHECK: %[[G:.+]] = nn.broadcast
+  // CHECK: %[[LESS:.+]] = nn.compare lt %[[Z]], %{{.+}} {step.origin = 2
+  // CHECK: %[[DZ:.+]] = nn.select %[[LESS]], %[[G]], %{{.+}} {step.origin = 2
+  // CHECK: %[[TIE:.+]] = nn.compare eq %[[W]], %{{.+}} {step.origin = 1
+  // CHECK: %[[HALF:.+]] = nn.mul %[[DZ]]
+  // CHECK: %[[MORE:.+]] = nn.compare gt %[[W]], %{{.+}} {step.origin = 1
+  // CHECK: %[[WON:.+]] = nn.select %[[MORE]], %[[DZ]]
+  // CHECK: %[[DW:.+]] = nn.select %[[TIE]], %[[HALF]], %[[WON]]
+  // CHECK: nn.accumulate gradient @w, %[[DW]]
+  return %2 : tensor<f32>
+}

@@ -73,6 +73,10 @@ std::optional<int64_t> findPaddingIndex(const Node &node);
 /// mini-batch has it.
 bool scalesByFrequency(const Node &node);
 
+/// Whether the bounds of the clamp() behind a node are numbers, not tensors;
+/// nothing where it is another call or the file does not say.
+std::optional<bool> isClampByNumbers(const Node &node);
+
 /// Whether the call behind a node is detach(), which no gradient passes.
 bool isDetach(const Node &node);
 

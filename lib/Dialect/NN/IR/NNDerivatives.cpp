@@ -79,33 +79,39 @@ LogicalResult PowOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
   return success();
 }
 
-/// The cotangents of a maximum or minimum: all to the operand that wins, half
-/// to each at a tie.
-static void extremumVJP(Emitter e, Value g, Value x, Value z, bool isMax,
+/// The cotangents of a maximum or minimum: all to the operand that wins; at a
+/// tie half to each, or nothing where it stops.
+static void extremumVJP(Emitter e, Value g, Operation *op, bool isMax,
                         ArrayRef<bool> needed, Cotangents &result) {
-  Value tie = e.compare(Comparison::eq, x, z);
-  Value half = e.scale(g, 0.5), zero = e.splat(g, 0);
+  Value x = op->getOperand(0), z = op->getOperand(1);
+  Value zero = e.splat(g, 0), half, tie;
+  if (!op->hasAttr(stopsAtBoundAttrName)) {
+    tie = e.compare(Comparison::eq, x, z);
+    half = e.scale(g, 0.5);
+  }
   Comparison wins = isMax ? Comparison::gt : Comparison::lt;
+  auto share = [&](Value own, Value other) {
+    Value won = e.select(e.compare(wins, own, other), g, zero);
+    return tie ? e.select(tie, half, won) : won;
+  };
   result.assign(2, Value());
   if (needed[0])
-    result[0] = e.select(tie, half, e.select(e.compare(wins, x, z), g, zero));
+    result[0] = share(x, z);
   if (needed[1])
-    result[1] = e.select(tie, half, e.select(e.compare(wins, z, x), g, zero));
+    result[1] = share(z, x);
 }
 
 LogicalResult MaximumOp::buildVJP(OpBuilder &builder,
                                   ArrayRef<Value> cotangents,
                                   ArrayRef<bool> needed, Cotangents &result) {
-  extremumVJP({builder, getLoc()}, cotangents[0], getLhs(), getRhs(), true,
-              needed, result);
+  extremumVJP({builder, getLoc()}, cotangents[0], *this, true, needed, result);
   return success();
 }
 
 LogicalResult MinimumOp::buildVJP(OpBuilder &builder,
                                   ArrayRef<Value> cotangents,
                                   ArrayRef<bool> needed, Cotangents &result) {
-  extremumVJP({builder, getLoc()}, cotangents[0], getLhs(), getRhs(), false,
-              needed, result);
+  extremumVJP({builder, getLoc()}, cotangents[0], *this, false, needed, result);
   return success();
 }
 

@@ -64,6 +64,10 @@ inline constexpr llvm::StringLiteral trainingReasonAttrName = "nn.reason";
 /// On products of f32: a GPU may round the factors to TF32 (8 bits of exponent,
 /// 10 of mantissa).
 inline constexpr llvm::StringLiteral tf32AttrName = "nn.tf32";
+/// On an nn.maximum or nn.minimum that keeps its left operand inside of a
+/// bound, as torch.clamp and a hard tanh do: no cotangent passes where it is
+/// that bound. Without the attribute, a tie is shared.
+inline constexpr llvm::StringLiteral stopsAtBoundAttrName = "nn.stops_at_bound";
 
 } // namespace pp::nn
 

@@ -27,6 +27,7 @@ def NN_Dialect : Dialect {
     | `nn.trained` | globals | it is trained |
     | `nn.reason` | globals | why it is trained, or why not, in words |
     | `nn.tf32` | products of f32 | a GPU may round the factors to TF32 |
+    | `nn.stops_at_bound` | `nn.maximum`, `nn.minimum` | no cotangent passes at a tie |
 
     Nothing in this dialect knows of stages, devices or schedules.
   }];

@@ -157,12 +157,18 @@ def NN_PowOp : NN_BinaryOp<"pow", NN_FloatTensor, [NN_Differentiable]> { let sum
 def NN_MaximumOp : NN_BinaryOp<"maximum", NN_NumberTensor, [
     Commutative, NN_Differentiable]> {
   let summary = "the larger of two";
-  let description = "At a tie each operand gets half of the cotangent.";
+  let description = [{
+    At a tie each operand gets half of the cotangent; with the attribute
+    `nn.stops_at_bound`, none gets any.
+  }];
 }
 def NN_MinimumOp : NN_BinaryOp<"minimum", NN_NumberTensor, [
     Commutative, NN_Differentiable]> {
   let summary = "the smaller of two";
-  let description = "At a tie each operand gets half of the cotangent.";
+  let description = [{
+    At a tie each operand gets half of the cotangent; with the attribute
+    `nn.stops_at_bound`, none gets any.
+  }];
 }
 def NN_AndOp : NN_BinaryOp<"and", NN_BitsTensor, [
     Commutative, NotDifferentiable]> {
