@@ -236,9 +236,9 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
   if (isInOwnTiles)
     division =
         divisionOfTiles(descriptor, builder, Direction::Forward, division);
-  const bool areFew = isOfFewPixels(descriptor, builder);
+  const bool areFew = isOfFewPixels(descriptor, builder, Direction::Forward);
   if (areFew)
-    division = Division::Outputs;
+    division = Division::None;
   ConvShape shape(descriptor, builder, division);
   const int64_t samples = descriptor.getDims("src")[0];
   if (epilogue.hasResidual && shape.dst.data_type() != KernelBuilder::Type::f32)
@@ -250,7 +250,7 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
   if (isOfMatrices)
     return buildMatrixTiles(shape, Direction::Forward, epilogue, builder);
   if (areFew)
-    return buildFewPixels(shape, epilogue, builder);
+    return buildFewPixels(shape, Direction::Forward, epilogue, builder);
   ConvForward forward(shape, epilogue, builder);
   const ConvForward::Desc &desc = forward.plain;
   demandEqualParts(shape, desc);
@@ -295,7 +295,7 @@ bool pp::runtime::isConvFused(Descriptor &descriptor, KernelBuilder &builder) {
   if (isInTiles(descriptor, builder, Direction::Forward) ||
       isForwardInPairs(descriptor, builder) ||
       isInMatrixTiles(descriptor, builder, Direction::Forward) ||
-      isOfFewPixels(descriptor, builder))
+      isOfFewPixels(descriptor, builder, Direction::Forward))
     return true;
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   return ConvForward(shape, epilogue, builder).isAsFast;
@@ -308,6 +308,9 @@ void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
                           builder);
   bool isInOwnTiles = isInTiles(descriptor, builder, Direction::Backward);
   bool isOfMatrices = isInMatrixTiles(descriptor, builder, Direction::Backward);
+  if (isOfFewPixels(descriptor, builder, Direction::Backward))
+    return buildFewPixels(ConvShape(descriptor, builder, Division::None),
+                          Direction::Backward, {}, builder);
   Division division = Division::Samples;
   if (isInOwnTiles)
     division =
@@ -343,10 +346,10 @@ void pp::runtime::buildPackConvForward(Descriptor &descriptor,
   const bool isInPairs = isForwardInPairs(descriptor, builder);
   const bool isOfMatrices =
       isInMatrixTiles(descriptor, builder, Direction::Forward);
-  const bool areFew = isOfFewPixels(descriptor, builder);
+  if (isOfFewPixels(descriptor, builder, Direction::Forward))
+    return buildPackFewPixels(ConvShape(descriptor, builder, Division::None),
+                              Direction::Forward, builder);
   ConvShape shape(descriptor, builder, Division::Outputs);
-  if (areFew)
-    return buildPackFewPixels(shape, builder);
   if (isInPairs)
     return buildPackPairs(shape, builder);
   if (isOfMatrices)
@@ -365,6 +368,8 @@ void pp::runtime::buildPackConvBackwardData(Descriptor &descriptor,
     return buildPackMatrixTiles(ConvShape(descriptor, builder, Division::None),
                                 Direction::Backward, builder);
   ConvShape shape(descriptor, builder, Division::None);
+  if (isOfFewPixels(descriptor, builder, Direction::Backward))
+    return buildPackFewPixels(shape, Direction::Backward, builder);
   auto desc = describeBackwardData(shape, builder);
   buildPack(shape.weights, desc.weights_desc(), shape.packedBytes, builder);
 }
@@ -381,8 +386,9 @@ uint64_t pp::runtime::measurePackedConvForward(Descriptor &descriptor,
     return PairConvolution::getWeightBytes(*shape.forwardPairs());
   if (isInMatrixTiles(descriptor, builder, Direction::Forward))
     return makeMatrixTiles(shape, Direction::Forward).getWeightBytes();
-  if (isOfFewPixels(descriptor, builder))
-    return measurePackedFewPixels(shape);
+  if (packsForFewPixels(descriptor, builder, Direction::Forward))
+    return measurePackedFewPixels(
+        ConvShape(descriptor, builder, Division::None), Direction::Forward);
   auto desc = describeForward(shape, builder);
   return measurePacked(shape.weights, desc.weights_desc());
 }
@@ -397,6 +403,8 @@ uint64_t pp::runtime::measurePackedConvBackwardData(Descriptor &descriptor,
         *shape.inTiles(Direction::Backward));
   if (isInMatrixTiles(descriptor, builder, Direction::Backward))
     return makeMatrixTiles(shape, Direction::Backward).getWeightBytes();
+  if (packsForFewPixels(descriptor, builder, Direction::Backward))
+    return measurePackedFewPixels(shape, Direction::Backward);
   auto desc = describeBackwardData(shape, builder);
   return measurePacked(shape.weights, desc.weights_desc());
 }

@@ -230,7 +230,8 @@ TEST(RandomKernels, ConvolveRightly) {
   EXPECT_GT(made, 2 * tried);
 }
 
-/// Weights of a megabyte for few pixels, with all kinds of epilogues.
+/// Weights of a megabyte for few pixels, with all kinds of epilogues, and the
+/// gradients of the images.
 TEST(RandomKernels, ConvolveFewPixels) {
   Convolution one;
   one.channels = 512;
@@ -246,13 +247,51 @@ TEST(RandomKernels, ConvolveFewPixels) {
   some.strides = {2, 2};
   some.result = {2, 2};
 
+  Convolution windows;
+  windows.channels = 160;
+  windows.outputs = 192;
+  windows.samples = 2;
+  windows.image = {3, 2};
+  windows.result = {3, 3};
+  windows.window = {3, 3};
+  windows.strides = {1, 1};
+  windows.dilations = {1, 1};
+  windows.padLow = {1, 2};
+  windows.padHigh = {1, 1};
+  windows.layout = "blocked16";
+
+  Convolution apart = windows;
+  apart.layout = "channels_last";
+  apart.samples = 1;
+  apart.image = {7, 6};
+  apart.strides = {2, 1};
+  apart.dilations = {1, 3};
+  apart.padLow = {0, 3};
+  apart.padHigh = {0, 2};
+  apart.result = {3, 5};
+
+  Convolution line;
+  line.channels = 80;
+  line.outputs = 176;
+  line.image = line.result = {9};
+  line.window = {20};
+  line.strides = line.dilations = {1};
+  line.padLow = {9};
+  line.padHigh = {10};
+  line.layout = "channels_last";
+
+  Convolution blocks = one;
+  blocks.layout = "blocked16";
+
   unsigned made = 0;
   for (unsigned seed = 1; seed < 5; ++seed)
-    for (const Convolution &each : {one, some}) {
+    for (const Convolution &each : {one, some, windows, apart, line, blocks}) {
       Choice choice(seed);
-      made += check(makeCases(each, choice)[0], seed);
+      const std::vector<Case> cases = makeCases(each, choice);
+      made += check(cases[0], seed);
+      made += check(cases[1], seed);
     }
-  EXPECT_EQ(made, 8u);
+  EXPECT_EQ(made, 48u);
 }
 
 /// Gradients of a megabyte of weights, which are one product.

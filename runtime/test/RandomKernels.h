@@ -221,8 +221,17 @@ inline bool check(const Case &each, unsigned seed) {
   std::copy_n(static_cast<char *>(prepared.getPointers()[1]), bytes,
               static_cast<char *>(found.getPointers()[each.weights]));
   SCOPED_TRACE(packed);
-  if (runIn(1, *reading, found))
-    compare(each, before, found);
+  if (!runIn(1, *reading, found))
+    return true;
+  compare(each, before, found);
+  const std::string both = divideKernel(each.keys + packed, /*threads=*/2);
+  auto divided = LibraryKernel::create(both, error);
+  EXPECT_TRUE(divided) << error;
+  KernelOperands again(reading->describeTensors(), seed);
+  std::copy_n(static_cast<char *>(prepared.getPointers()[1]), bytes,
+              static_cast<char *>(again.getPointers()[each.weights]));
+  if (both != each.keys + packed && divided && runIn(2, *divided, again))
+    EXPECT_TRUE(again == found) << both;
   return true;
 }
 

@@ -449,6 +449,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "dst=3x544x4x4 strides=2x2 dilations=1x1 pad_lo=0x0 "
                 "pad_hi=0x0 groups=1 bias=0 layout=channels_last",
                 {86016, 278528, 26112}},
+        // The gradient of the image, in blocks, too.
+        Divided{"conv_backward_data src=1x544x7x7 weights=512x544x1x1 "
+                "dst=1x512x7x7 strides=1x1 dilations=1x1 pad_lo=0x0 "
+                "pad_hi=0x0 groups=1 layout=blocked16",
+                {25088, 278528, 26656}},
         // A single sample with channels last: rows, with more and less padding.
         Divided{"conv_forward src=1x16x9x9 weights=24x16x3x3 dst=1x24x5x9 "
                 "strides=2x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
