@@ -270,14 +270,43 @@ LogicalResult dft(NodeImporter &n) {
   return success();
 }
 
+/// Frames of a signal, batch x samples: batch x frames x length. A frame is
+/// made of pieces that are as long as a step, which lie one after the other:
+///
+///   signal  |  0  |  1  |  2  |  3  |  4  |  ..
+///   frames  |  0  |  1  | 2:                      of 2.5 steps
+///                 |  1  |  2  | 3:
+Value framesOf(NodeImporter &n, Value signal, int64_t frames, int64_t length,
+               int64_t step) {
+  const int64_t batch = n.shape(signal)[0], samples = n.shape(signal)[1];
+  const int64_t pieces = llvm::divideCeil(length, step);
+  const int64_t blocks = frames - 1 + pieces;
+  const int64_t missing = blocks * step - samples;
+  if (missing > 0)
+    signal = n.make<PadOp>(signal, ArrayRef<int64_t>{0, 0},
+                           ArrayRef<int64_t>{0, missing},
+                           ArrayRef<int64_t>{0, 0}, llvm::APFloat(0.0));
+  else
+    signal = n.slice(signal, 1, 0, blocks * step);
+  signal = n.reshape(signal, {batch, blocks, step});
+  SmallVector<Value> parts;
+  for (int64_t piece = 0; piece < pieces; ++piece)
+    parts.push_back(n.slice(signal, 1, piece, piece + frames));
+  return n.slice(n.make<ConcatOp>(parts, int64_t{2}), 2, 0, length);
+}
+
 LogicalResult stft(NodeImporter &n) {
   Value signal = n.tensor(0);
   if (!signal)
     return failure();
   Value window = n.hasInput(2) ? n.tensor(2) : Value();
+  // Before it said whether numbers are complex.
+  if (n.shape(signal).size() == 2)
+    signal = n.reshape(signal, {n.shape(signal)[0], n.shape(signal)[1], 1});
   if (n.shape(signal).size() != 3)
     return n.error("has a signal of rank " +
-                   llvm::Twine(n.shape(signal).size()) + "; it must be 3");
+                   llvm::Twine(n.shape(signal).size()) +
+                   "; it must be 2, or 3 with the parts of each number");
   int64_t step = *n.known(1).integer();
   int64_t length = 0;
   if (n.hasInput(3))
@@ -297,18 +326,14 @@ LogicalResult stft(NodeImporter &n) {
   if (failed(parts))
     return failure();
   int64_t frames = (samples - length) / step + 1;
-  if (frames > maxConstantElements || length > maxConstantElements ||
-      frames * length > maxConstantElements)
-    return n.error("has frames of more than " +
-                   llvm::Twine(maxConstantElements) + " elements together");
-  SmallVector<int64_t> positions;
-  for (int64_t frame = 0; frame < frames; ++frame)
-    for (int64_t i = 0; i < length; ++i)
-      positions.push_back(frame * step + i);
+  constexpr int64_t mostPieces = 1024;
+  if (length / step >= mostPieces)
+    return n.error("has frames of " + llvm::Twine(mostPieces) +
+                   " steps or more");
   Expressions e{n};
   SmallVector<int64_t> shape = {n.shape(signal)[0], frames, length};
   auto framed = [&](Value part) {
-    Value taken = n.reshape(n.take(part, 1, positions), shape);
+    Value taken = framesOf(n, part, frames, length, step);
     return window ? e.mul(taken, n.broadcastTo(window, shape)) : taken;
   };
   Complex framedParts = {framed(parts->real), Value()};
