@@ -345,10 +345,6 @@ LogicalResult NodeImporter::checkDeclared() {
   for (const std::string &name : node->outputs) {
     const onnx::ValueInfo *stated = name.empty() ? nullptr : declared(name);
     const Entry &entry = entries[name];
-    bool isOutput =
-        llvm::any_of(model.graph.outputs, [&](const onnx::ValueInfo &output) {
-          return output.name == name;
-        });
     if (!stated || entry.isSequence || entry.isAbsent ||
         (!entry.constant && !entry.value) ||
         stated->kind != onnx::ValueKind::Tensor)
@@ -379,9 +375,7 @@ LogicalResult NodeImporter::checkDeclared() {
         os << (dim.symbol.empty() ? "?" : dim.symbol);
     });
     os << "]";
-    if (isOutput)
-      result = error(text, "correct the file, or remove the statement");
-    else if (contradictions++ == 0)
+    if (contradictions++ == 0)
       firstContradiction = text;
   }
   return result;

@@ -58,16 +58,17 @@ void InputShapes::checkDims(ArrayRef<onnx::ValueInfo> inputs) {
 
 void InputShapes::checkBatchAxes(const onnx::Graph &graph) {
   std::vector<StringRef> names;
-  for (const std::vector<onnx::ValueInfo> *values :
-       {&graph.inputs, &graph.outputs})
-    for (const onnx::ValueInfo &value : *values) {
-      names.push_back(value.name);
-      if (int64_t axis = batchAxis(value.name);
-          value.hasRank && axis > 0 && axis >= int64_t(value.dims.size()))
-        flagFaults.push_back({"--batch-axis=" + value.name + ": it has " +
-                                  llvm::utostr(value.dims.size()) + " axes",
-                              "axes are counted from 0"});
-    }
+  for (const onnx::ValueInfo &input : graph.inputs) {
+    names.push_back(input.name);
+    if (int64_t axis = batchAxis(input.name);
+        input.hasRank && axis > 0 && axis >= int64_t(input.dims.size()))
+      flagFaults.push_back({"--batch-axis=" + input.name + ": it has " +
+                                llvm::utostr(input.dims.size()) + " axes",
+                            "axes are counted from 0"});
+  }
+  // What a file states of an output may be wrong.
+  for (const onnx::ValueInfo &output : graph.outputs)
+    names.push_back(output.name);
   llvm::SmallVector<StringRef> unknown;
   for (StringRef name : options.batchAxes.keys())
     if (!llvm::is_contained(names, name))

@@ -306,8 +306,7 @@ private:
              (nodes.contradictions == 1
                   ? std::string("; the computed one is taken")
                   : ", and so do " + std::to_string(nodes.contradictions - 1) +
-                        " more values inside the graph; the computed ones are "
-                        "taken"))
+                        " more values; the computed ones are taken"))
           .severity = onnx::Severity::Warning;
     func::ReturnOp::create(builder, function.getLoc(), results);
     function.setType(builder.getFunctionType(function.getArgumentTypes(),
