@@ -33,6 +33,12 @@ struct Flags {
   cl::list<std::string> shapes{
       "shape", cl::desc("Sizes of all axes of an input, such as x=1x3x224x224"),
       cl::value_desc("input=sizes"), cl::cat(category)};
+  cl::list<std::string> values{
+      "value",
+      cl::desc("Value of an input, such as rate=16000, which the program then "
+               "does not read: a number for all of its elements, or one for "
+               "each, joined by commas"),
+      cl::value_desc("input=numbers"), cl::cat(category)};
   cl::list<std::string> batchAxes{
       "batch-axis",
       cl::desc("Axis of an input or output that has the samples, or none "
@@ -160,6 +166,22 @@ static llvm::Error readShape(llvm::StringRef text, ImportOptions &options) {
   return llvm::Error::success();
 }
 
+/// One flag --value.
+static llvm::Error readValue(llvm::StringRef text, ImportOptions &options) {
+  auto [name, list] = text.rsplit('=');
+  llvm::SmallVector<llvm::StringRef> numbers;
+  list.split(numbers, ',');
+  if (name.empty() || llvm::is_contained(numbers, ""))
+    return makeError(exitUsage, "--value=" + text +
+                                    ": expected INPUT=NUMBER, or "
+                                    "INPUT=NUMBER,NUMBER,...");
+  std::vector<std::string> given(numbers.begin(), numbers.end());
+  if (!options.values.try_emplace(name, std::move(given)).second)
+    return makeError(exitUsage,
+                     "--value=" + text + ": '" + name + "' has one already");
+  return llvm::Error::success();
+}
+
 /// One flag --batch-axis.
 static llvm::Error readBatchAxis(llvm::StringRef text, ImportOptions &options) {
   auto [name, word] = text.rsplit('=');
@@ -213,6 +235,9 @@ llvm::Expected<ImportOptions> pp::getImportOptions() {
       return std::move(error);
   for (const std::string &shape : flags->shapes)
     if (llvm::Error error = readShape(shape, options))
+      return std::move(error);
+  for (const std::string &value : flags->values)
+    if (llvm::Error error = readValue(value, options))
       return std::move(error);
   for (const std::string &axis : flags->batchAxes)
     if (llvm::Error error = readBatchAxis(axis, options))

@@ -200,7 +200,7 @@ LogicalResult NodeImporter::checkKnown(llvm::StringRef name,
   if (!constant)
     return error(what + " depends on the data; it must be known at compile "
                         "time",
-                 "export the model with static shapes");
+                 howToKnow());
   if (form == KnownInput::Scalar && constant.size() != 1)
     return error(what + " has " + llvm::Twine(constant.size()) +
                  " elements; it must have one");

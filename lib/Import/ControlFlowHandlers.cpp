@@ -31,7 +31,8 @@ FailureOr<Entry> chooseBetween(NodeImporter &n, Value condition,
   if (!x || !y || x.getType() != y.getType() ||
       whenTrue.narrow != whenFalse.narrow) {
     (void)n.error("has branches with results of different types or shapes, "
-                  "and a condition that depends on the data");
+                  "and a condition that depends on the data",
+                  n.howToKnow());
     return failure();
   }
   Entry chosen;
@@ -68,8 +69,12 @@ LogicalResult branch(NodeImporter &n) {
   auto first = n.importGraph(*whenTrue, {});
   auto second = succeeded(first) ? n.importGraph(*whenFalse, {})
                                  : FailureOr<std::vector<Entry>>(failure());
-  if (failed(second))
+  if (failed(second)) {
+    n.help(
+        "both branches are computed, as the condition depends on the data: " +
+        n.howToKnow());
     return failure();
+  }
   for (size_t index = 0; index < count; ++index) {
     auto chosen =
         chooseBetween(n, condition, (*first)[index], (*second)[index]);
@@ -163,7 +168,8 @@ LogicalResult loop(NodeImporter &n) {
       auto next = results->front().constant.integer();
       if (failed(next))
         return n.error("goes on for as long as the data says; the condition "
-                       "must be known at compile time");
+                       "must be known at compile time",
+                       n.howToKnow());
       goesOn = *next != 0;
     }
     for (size_t index = 0; index < carried; ++index)

@@ -29,6 +29,12 @@ InputShapes::InputShapes(const onnx::Graph &graph, const ImportOptions &options)
   llvm::sort(names);
   for (StringRef name : names)
     bind(inputs, name, options.shapes.find(name)->second);
+  names.clear();
+  for (const auto &entry : options.values)
+    names.push_back(entry.getKey());
+  llvm::sort(names);
+  for (StringRef name : names)
+    (void)find(inputs, "value", name);
 }
 
 /// A size for a symbol that no input has is a slip of the pen.
@@ -133,21 +139,26 @@ InputShapes::findBatched(ArrayRef<const onnx::ValueInfo *> inputs,
   return batched;
 }
 
+const onnx::ValueInfo *InputShapes::find(ArrayRef<onnx::ValueInfo> inputs,
+                                         StringRef flag, StringRef name) {
+  const auto *input = llvm::find_if(
+      inputs, [&](const onnx::ValueInfo &each) { return each.name == name; });
+  if (input != inputs.end())
+    return input;
+  std::vector<StringRef> names;
+  for (const onnx::ValueInfo &each : inputs)
+    names.push_back(each.name);
+  flagFaults.push_back(
+      {("--" + flag + "=" + name + ": the model has no such input").str(),
+       "its inputs are " + llvm::join(names, ", ")});
+  return nullptr;
+}
+
 /// The sizes that --shape gives an input.
 void InputShapes::bind(ArrayRef<onnx::ValueInfo> inputs, StringRef name,
                        ArrayRef<int64_t> given) {
-  const auto *input = llvm::find_if(
-      inputs, [&](const onnx::ValueInfo &each) { return each.name == name; });
-  if (input == inputs.end()) {
-    std::vector<StringRef> names;
-    for (const onnx::ValueInfo &each : inputs)
-      names.push_back(each.name);
-    flagFaults.push_back(
-        {("--shape=" + name + ": the model has no such input").str(),
-         "its inputs are " + llvm::join(names, ", ")});
-    return;
-  }
-  if (!input->hasRank)
+  const onnx::ValueInfo *input = find(inputs, "shape", name);
+  if (!input || !input->hasRank)
     return;
   if (input->dims.size() != given.size()) {
     flagFaults.push_back({("--shape=" + name + ": has " + Twine(given.size()) +
@@ -212,6 +223,13 @@ InputShapes::resolve(const onnx::ValueInfo &input,
     bool isBatch = int64_t(axis) == batchAxis(input.name);
     if (known != sizes.end() && (!isBatch || !dim.symbol.empty())) {
       shape.push_back(known->second);
+      continue;
+    }
+    // As many as there are numbers for it.
+    if (auto values = options.values.find(input.name);
+        values != options.values.end() && input.dims.size() == 1 &&
+        values->second.size() > 1) {
+      shape.push_back(static_cast<int64_t>(values->second.size()));
       continue;
     }
     if (isBatch && !options.isBatchMissing) {

@@ -15,7 +15,7 @@ namespace pp {
 /// What the model leaves open about the axes of its inputs and the user's
 /// flags say: sizes of symbols (`dims`), of axes that have no name (`dims`, by
 /// the number of the axis), of single inputs (`shapes`), and where the samples
-/// are (`batch`, `batchAxes`).
+/// are (`batch`, `batchAxes`).  A list of `values` has as many as its input.
 class InputShapes {
 public:
   struct Fault {
@@ -47,6 +47,9 @@ private:
   void checkDims(llvm::ArrayRef<onnx::ValueInfo> inputs);
   void checkBatchAxes(const onnx::Graph &graph);
   bool isSamples(const onnx::ValueInfo &input, size_t axis) const;
+  /// Of inputs; null, with a fault, where there is none.
+  const onnx::ValueInfo *find(llvm::ArrayRef<onnx::ValueInfo> inputs,
+                              llvm::StringRef flag, llvm::StringRef name);
   void bind(llvm::ArrayRef<onnx::ValueInfo> inputs, llvm::StringRef name,
             llvm::ArrayRef<int64_t> sizes);
   void bindAxis(const onnx::ValueInfo &input, size_t axis, int64_t size);

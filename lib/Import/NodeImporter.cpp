@@ -124,6 +124,26 @@ LogicalResult NodeImporter::error(const llvm::Twine &message,
   return failure();
 }
 
+void NodeImporter::help(const llvm::Twine &text) {
+  if (!diagnostics.empty() && diagnostics.back().help.empty())
+    diagnostics.back().help = text.str();
+}
+
+std::string NodeImporter::howToKnow() const {
+  std::string text = "export the model with static shapes";
+  SmallVector<StringRef> inputs;
+  for (const onnx::ValueInfo &input : model.graph.inputs) {
+    auto entry = entries.find(input.name);
+    if (entry != entries.end() && entry->second.value &&
+        isa<IntegerType>(type(entry->second.value).getElementType()))
+      inputs.push_back(input.name);
+  }
+  if (!inputs.empty())
+    text += ", or give the input that it depends on a value, as --value=" +
+            llvm::join(inputs, "=NUMBER, --value=") + "=NUMBER";
+  return text;
+}
+
 void NodeImporter::warning(const llvm::Twine &message) {
   (void)error(message);
   diagnostics.back().severity = onnx::Severity::Warning;

@@ -129,6 +129,10 @@ public:
 
   llvm::LogicalResult error(const llvm::Twine &message,
                             llvm::StringRef help = "");
+  /// Gives the last error this help, if it has none.
+  void help(const llvm::Twine &text);
+  /// What a user can do so that a value is known at compile time.
+  std::string howToKnow() const;
   void warning(const llvm::Twine &message);
   /// A warning that is given for the first node only.
   void warnOnce(llvm::StringRef message);

@@ -2,6 +2,7 @@
 
 #include "pp/Import/OnnxImporter.h"
 #include "InputShapes.h"
+#include "InputValue.h"
 #include "NarrowType.h"
 #include "WrittenDropout.h"
 
@@ -137,6 +138,11 @@ private:
         declareEmptyInput(input, type);
         continue;
       }
+      if (auto given = options.values.find(input.name);
+          given != options.values.end() && !isTooLarge(shape)) {
+        ok &= declareGivenInput(input, type, given->second);
+        continue;
+      }
       fedShapes.push_back(shape);
       // The program has the samples first.
       if (int64_t axis = shapes.batchAxis(input.name); axis > 0)
@@ -153,7 +159,7 @@ private:
     if (types.empty()) {
       report(model.graph.inputs.empty()
                  ? "the graph has no inputs"
-                 : "the graph has no input with elements");
+                 : "the graph has no input with elements that is not given");
       return failure();
     }
     function = func::FuncOp::create(builder, loc, mainFunctionName,
@@ -200,6 +206,22 @@ private:
     report("input '" + input.name +
            "' has no elements; the program does not read it")
         .severity = onnx::Severity::Warning;
+  }
+
+  /// Says what is wrong with the value that the user gives, if anything is.
+  bool declareGivenInput(const onnx::ValueInfo &input, RankedTensorType type,
+                         ArrayRef<std::string> numbers) {
+    llvm::Expected<Constant> value = readInputValue(type, input.type, numbers);
+    if (!value) {
+      report("--value=" + input.name + ": the input " +
+             llvm::toString(value.takeError()));
+      return false;
+    }
+    Entry &known = nodes.getEntries()[input.name];
+    known.constant = *value;
+    if (isNarrow(input.type))
+      known.narrow = input.type;
+    return true;
   }
 
   /// Float initializers are parameters, integers are constants.

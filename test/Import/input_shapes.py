@@ -6,13 +6,17 @@ unnamed.onnx: x[?, ?, seq], y[?, seq]; shapeless.onnx: x without a shape;
 sequence.onnx: x is a sequence; text.onnx: x is of strings. Of samples:
 table.onnx: x[4, 6], table[9, 6]; symbol.onnx: the same, x[samples, 6];
 second.onnx: x[5, 4, 6], whose second axis has the samples, state[2, 4, 6].
+values.onnx: x[4, 6] takes the shape that an input says, if a rate is more than
+5, else it loses a row; shift is added. stated.onnx: an output's shape is wrong.
 """
 
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models" / "bad"))
-from make import FLOAT, graph, integer, message, model, node, untyped  # noqa: E402
+from make import FLOAT, graph, integer, message, model, node, tensor, untyped, value  # noqa: E402
+
+BOOL, INT32, INT64 = 9, 6, 7
 
 
 def open_value(name, *dims, dtype=FLOAT):
@@ -40,6 +44,26 @@ def main():
             nodes.insert(0, node("Transpose", ["y"], ["t"]))
         path = folder / f"{name}.onnx"
         path.write_bytes(model(graph(nodes, inputs=inputs, outputs=[untyped("z")])))
+    write_values(folder)
+    (folder / "stated.onnx").write_bytes(model(graph([node("Relu", ["x"], ["z"])], inputs=[value("x", [2, 4])], outputs=[value("z", [8])])))
+
+
+def branch(name, nodes, output):
+    return message((1, name), (20, 5), (6, graph(nodes, name=name, inputs=[], outputs=[untyped(output)])))
+
+
+def write_values(folder):
+    one = [tensor("one", [1], ints=[1], dtype=INT64), tensor("end", [1], ints=[9], dtype=INT64), tensor("five", [], raw=b"\5\0\0\0", dtype=INT32)]
+    nodes = [
+        node("Greater", ["rate", "five"], ["isMore"]),
+        node("And", ["isMore", "flag"], ["chosen"]),
+        node("If", ["chosen"], ["y"], attributes=[branch("then_branch", [node("Reshape", ["x", "shape"], ["a"])], "a"), branch("else_branch", [node("Slice", ["x", "one", "end"], ["b"])], "b")]),
+        node("Add", ["y", "shift"], ["z"]),
+    ]  # fmt: skip
+    inputs = [
+        open_value("x", 4, 6), open_value("rate", dtype=INT32), open_value("flag", dtype=BOOL), open_value("shape", None, dtype=INT64), open_value("shift", 1),
+    ]  # fmt: skip
+    (folder / "values.onnx").write_bytes(model(graph(nodes, inputs=inputs, outputs=[untyped("z")], initializers=one)))
 
 
 main()

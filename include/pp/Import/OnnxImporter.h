@@ -49,6 +49,9 @@ struct ImportOptions {
   llvm::StringMap<int64_t> dims;
   /// The sizes of all axes of inputs, by name.
   llvm::StringMap<std::vector<int64_t>> shapes;
+  /// Numbers of inputs, by name, which are constants then: one for all elements
+  /// or one for each.
+  llvm::StringMap<std::vector<std::string>> values;
   /// By name, the axis of an input or output that has the samples, where it is
   /// not 0, or `noBatchAxis`. The program has that axis first.
   llvm::StringMap<int64_t> batchAxes;
