@@ -2,7 +2,8 @@
 
     input_shapes.py FOLDER
 
-unnamed.onnx: x[?, ?, seq], y[?, seq]; shapeless.onnx: x without a shape;
+unnamed.onnx: x[?, ?, seq], y[?, seq]; question.onnx: x[?, ?, ?], where two
+are called "?"; shapeless.onnx: x without a shape;
 sequence.onnx: x is a sequence; text.onnx: x is of strings. Of samples:
 table.onnx: x[4, 6], table[9, 6]; symbol.onnx: the same, x[samples, 6];
 second.onnx: x[5, 4, 6], whose second axis has the samples, state[2, 4, 6].
@@ -33,6 +34,7 @@ def main():
     against_table = node("Transpose", ["table"], ["t"]), node("MatMul", ["x", "t"], ["z"])
     for name, inputs, nodes in (
         ("unnamed", [open_value("x", None, None, "seq"), open_value("y", None, "seq")], [node("MatMul", ["x", "t"], ["z"])]),
+        ("question", [open_value("x", None, "?", "?")], [node("Relu", ["x"], ["z"])]),
         ("shapeless", [shapeless], [node("Relu", ["x"], ["z"])]),
         ("sequence", [sequence], [node("SequenceLength", ["x"], ["z"])]),
         ("text", [open_value("x", 2, dtype=8)], [node("Identity", ["x"], ["z"])]),

@@ -244,6 +244,11 @@ Attribute Converter::attribute(const AttributeProto &proto, const Node &node,
   return result;
 }
 
+/// Paddle and others call every size that they do not know the same.
+static bool isNameOfSize(llvm::StringRef name) {
+  return !llvm::is_contained({"", "?", "*", "-1", "None"}, name);
+}
+
 ValueInfo Converter::valueInfo(const ValueInfoProto &proto,
                                llvm::StringRef what) {
   ValueInfo value;
@@ -288,7 +293,7 @@ ValueInfo Converter::valueInfo(const ValueInfoProto &proto,
       // Some exporters write -1 for "unknown".
       sink.warning(what + " " + quoted(value.name) + ": dimension " +
                    Twine(dim.dim_value()) + " is taken as unknown");
-    } else if (!dim.dim_param().empty()) {
+    } else if (isNameOfSize(dim.dim_param())) {
       dimension.kind = Dimension::Kind::Symbol;
       dimension.symbol = dim.dim_param();
     }
