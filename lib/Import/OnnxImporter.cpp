@@ -13,6 +13,7 @@
 #include "pp/Import/Onnx/OperatorDefinition.h"
 #include "pp/Import/Onnx/Reader.h"
 #include "pp/Import/Onnx/TorchExport.h"
+#include "pp/Import/Onnx/WeightNodes.h"
 #include "pp/Interfaces/Step.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
@@ -362,7 +363,17 @@ pp::readOnnx(StringRef path, const ImportOptions &options, bool isForTraining) {
   auto model = onnx::readModel(path, readerOptions);
   if (!model)
     return model.takeError();
+  int64_t taken = onnx::takeWeightsFromNodes(**model);
   if (isForTraining) {
+    if (taken > 0) {
+      onnx::Diagnostic &warning = (*model)->warnings.emplace_back();
+      warning.severity = onnx::Severity::Warning;
+      warning.file = (*model)->path;
+      warning.message =
+          "its weights are Constant nodes: " + std::to_string(taken) +
+          " of them count as initializers, with the names of "
+          "their outputs";
+    }
     std::vector<onnx::Diagnostic> errors = onnx::undoOptimization(**model);
     if (!errors.empty())
       return llvm::make_error<onnx::ReadError>(std::move(errors));

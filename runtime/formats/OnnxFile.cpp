@@ -43,8 +43,8 @@ namespace node {
 constexpr uint32_t input = 1, output = 2, opType = 4, attribute = 5, domain = 7;
 }
 namespace attribute {
-constexpr uint32_t name = 1, integer = 3, graph = 6, graphs = 11, type = 20,
-                   reference = 21;
+constexpr uint32_t name = 1, integer = 3, tensor = 5, graph = 6, graphs = 11,
+                   type = 20, reference = 21;
 }
 namespace function {
 constexpr uint32_t node = 7, opset = 9;
@@ -171,7 +171,11 @@ private:
   void readFunction(const Field &field, Versions versions);
   void readNode(const Field &field, unsigned parent, const Versions &versions,
                 unsigned depth);
-  void readInitializer(const Field &field, unsigned parent);
+  /// With a name, that of a node whose constant it is.
+  void readInitializer(const Field &field, unsigned parent,
+                       std::string_view name = {});
+  void readConstant(const std::vector<Field> &attributes, unsigned parent,
+                    std::string_view name);
   void readExternal(const Field &field, OnnxInitializer &initializer,
                     std::map<std::string, std::string> &entries);
   void setAttribute(const std::vector<Field> &attributes, unsigned parent,
@@ -406,6 +410,8 @@ void OnnxReader::readNode(const Field &field, unsigned parent,
       setAttribute(attributes, message, field.whole.end, "is_test", 1,
                    /*isAdded=*/true);
   }
+  if (type == "Constant" && depth == 1 && !outputs.empty())
+    readConstant(attributes, message, text(outputs.front()));
   file.inferenceNodes += file.edits.size() > edits;
   file.randomNodes += type == "Bernoulli" || type.starts_with("Random");
 }
@@ -429,7 +435,25 @@ void OnnxReader::readExternal(const Field &field, OnnxInitializer &initializer,
   initializer.locationMessage = open(field, initializer.message);
 }
 
-void OnnxReader::readInitializer(const Field &field, unsigned parent) {
+void OnnxReader::readConstant(const std::vector<Field> &attributes,
+                              unsigned parent, std::string_view name) {
+  for (const Field &part : attributes) {
+    bool isValue = false;
+    forFields(inside(part), [&](const Field &inner) {
+      isValue |= inner.number == attribute::name && text(inner) == "value";
+    });
+    if (!isValue)
+      continue;
+    unsigned message = open(part, parent);
+    forFields(inside(part), [&](const Field &inner) {
+      if (inner.number == attribute::tensor)
+        readInitializer(inner, message, name);
+    });
+  }
+}
+
+void OnnxReader::readInitializer(const Field &field, unsigned parent,
+                                 std::string_view name) {
   OnnxInitializer initializer;
   initializer.field = field.whole;
   initializer.message = open(field, parent);
@@ -512,6 +536,8 @@ void OnnxReader::readInitializer(const Field &field, unsigned parent) {
     initializer.form = Form::Integers;
     initializer.numbers = integers;
   }
+  if (!name.empty())
+    initializer.name = name;
   file.initializers.push_back(std::move(initializer));
 }
 

@@ -27,7 +27,8 @@ struct OnnxRange {
   uint64_t begin = 0, end = 0;
 };
 
-/// An initializer of a graph, or of a graph in a node.
+/// An initializer of a graph, or of a graph in a node; or what a Constant node
+/// of the outer graph has, by the name of its output.
 struct OnnxInitializer {
   /// Where its values are: in `raw_data`, in `float_data`, `double_data` or
   /// `int32_data`, in another file, or in none of them.

@@ -113,6 +113,28 @@ TEST_F(OnnxFileTest, ValuesGoWhereTheyWere) {
             build(after, field(4, after), field(5, varint(0) + varint(1))));
 }
 
+TEST_F(OnnxFileTest, ConstantsOfNodesAreValues) {
+  std::string before = floats({1, 2}), after = floats({5, 6});
+  auto constant = [](const std::string &name, const std::string &values) {
+    std::string value = field(1, uint64_t(2)) + field(2, uint64_t(1)) +
+                        field(8, "its own name") + values;
+    return node(
+        "Constant", {}, {name},
+        field(5, field(1, "value") + field(5, value) + field(20, uint64_t(4))));
+  };
+  auto build = [&](const std::string &values) {
+    return model(constant("w", field(9, values)) +
+                 node("Constant", {}, {"n"}, mode("value_int", 3)) +
+                 node("Other", {}, {"o"}));
+  };
+  OnnxFile file(write(build(before)));
+  ASSERT_EQ(file.getInitializers().size(), 1u);
+  EXPECT_EQ(file.getInitializers()[0].name, "w");
+  EXPECT_EQ(file.getInitializers()[0].shape, Shape{2});
+  file.replace(0);
+  EXPECT_EQ(rewritten(file, {{0, after}}), build(after));
+}
+
 TEST_F(OnnxFileTest, NodesAreSetForInference) {
   struct {
     unsigned version;

@@ -284,6 +284,43 @@ def check_typed(context, checks, compare):
         check_outputs(checks, "typed", exported, data, found, tolerance=2e-3)
 
 
+def model_of(areNodes):
+    """Weights as Constant nodes, as Paddle's converter writes them, or as initializers."""
+    rng = np.random.default_rng(4)
+    sizes = {"w": [4, 6], "b": [6], "gain": [6], "shift": [6], "mean": [6], "spread": [6], "v": [6, 5]}
+    weights = [make.message((1, dims), (2, 1), (8, "" if areNodes else name), (9, rng.uniform(0.5, 1, dims).astype("<f4").tobytes())) for name, dims in sizes.items()]
+    one = make.message((1, []), (2, 1), (9, np.float32(0.5).tobytes()))
+    constant = lambda name, tensor: make.node("Constant", [], [name], attributes=[make.message((1, "value"), (5, tensor), (20, 4))])  # noqa: E731
+    nodes = [
+        constant("half", one), *(constant(name, tensor) for name, tensor in zip(sizes, weights) if areNodes),
+        make.node("MatMul", ["x", "w"], ["a"]), make.node("Add", ["a", "b"], ["h"]),
+        make.node("BatchNormalization", ["h", "gain", "shift", "mean", "spread"], ["n"]), make.node("Mul", ["n", "half"], ["m"]), make.node("MatMul", ["m", "v"], ["y"]),
+    ]  # fmt: skip
+    return make.model(make.graph(nodes, inputs=[make.value("x", [8, 4])], outputs=[make.value("y", [8, 5])], initializers=[] if areNodes else weights))
+
+
+def check_constants(context, checks):
+    folder = context.path()
+    folder.mkdir()
+    rng = np.random.default_rng(1)
+    data = folder / "data.npz"
+    np.savez(data, x=rng.standard_normal((8, 4), np.float32), target=rng.integers(0, 5, 8))
+    found = []
+    for areNodes in (False, True):
+        original, exported, snapshot = (folder / f"{areNodes}{ending}" for ending in (".onnx", ".out.onnx", ".safetensors"))
+        original.write_bytes(model_of(areNodes))
+        binary = context.compile(original, loss="cross_entropy", learning_rate=0.5, stages=2)
+        binary.train(data, "--steps", 3, "--epochs", 3, "--save", snapshot, "--export", exported)
+        expected = bits(binary.infer(data, folder / "o.npz", "--load", snapshot))
+        again = context.compile(exported, loss="cross_entropy", stages=1)
+        checks.check(bits(again.infer(data, folder / "p.npz")) == expected, f"constants, nodes={areNodes}: the exported model has other outputs")
+        checks.equal(exported.stat().st_size, original.stat().st_size, f"constants, nodes={areNodes}: size of the exported file")
+        found.append((common.tensor_bytes(snapshot), expected))
+    checks.check(found[0] == found[1], "constants: trains with other bits than initializers")
+    trained = common.read_safetensors(snapshot)
+    checks.equal(sorted(n for n in trained if n and "#" not in n), ["b", "gain", "mean", "shift", "spread", "v", "w"], "constants: what the snapshot has")
+
+
 def check_merged(context, checks):
     """PyTorch's exporter merges norms of a fresh model, and transposes weights: all get back to where the module has them."""
     import onnx
@@ -426,6 +463,7 @@ def test(context, checks, arguments):
     if arguments.onnxruntime:
         check_merged(context, checks)
     if not arguments.onnxruntime:
+        check_constants(context, checks)
         check_errors(context, checks)
         check_hostile(context, checks)
 
