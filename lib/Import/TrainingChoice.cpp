@@ -285,7 +285,6 @@ TrainingChoice::decideInTraining(const onnx::Tensor &tensor) const {
 }
 
 std::vector<std::string> TrainingChoice::describeGuesses() const {
-  constexpr size_t mostNamed = 8;
   std::map<std::pair<bool, std::string>, llvm::SmallVector<std::string>> groups;
   for (const auto &[name, decision] : decisions)
     if (decision.isGuess)
@@ -293,11 +292,7 @@ std::vector<std::string> TrainingChoice::describeGuesses() const {
           onnx::quoted(name));
   std::vector<std::string> texts;
   for (auto &[key, names] : groups) {
-    size_t more = names.size() > mostNamed ? names.size() - mostNamed : 0;
-    names.truncate(names.size() - more);
-    std::string text = "it is a guess that " + llvm::join(names, ", ");
-    if (more)
-      text += " and " + std::to_string(more) + " more";
+    std::string text = "it is a guess that " + onnx::listed(names);
     text += key.first ? " should be trained (" : " should not be trained (";
     texts.push_back(text + key.second +
                     "); say it with --freeze or --train-only");

@@ -195,6 +195,17 @@ FILES = {
         ],
         [vector("a.weight"), vector("a.bias")],
     ),
+    # What the older exporter loses.
+    "lost_names": exported(
+        [
+            node("Identity", ["onnx::Mul_1"], ["onnx::Add_2"]), node("Identity", ["onnx::Mul_1"], ["onnx::Add_3"]),
+            *(node("Add", [f"h{i}", f"onnx::Add_{i + 10}"], [f"h{i + 1}"]) for i in range(9)),
+            node("Mul", ["x", "onnx::Mul_1"], ["g"]), node("Add", ["g", "onnx::Add_2"], ["f"]), node("Add", ["f", "onnx::Add_3"], ["h0"]),
+            node("Relu", ["h9"], ["y"]),
+        ],
+        [vector("onnx::Mul_1"), *(vector(f"onnx::Add_{i + 10}") for i in range(9))],
+        signature="",
+    ),
     # clamp() by numbers, by numbers that the exporter made tensors, and by tensors.
     "clamp": exported(
         [

@@ -21,6 +21,14 @@ std::string pp::onnx::quoted(llvm::StringRef name) {
   return out;
 }
 
+std::string pp::onnx::listed(llvm::ArrayRef<std::string> texts) {
+  constexpr size_t mostNamed = 8;
+  std::string list = llvm::join(texts.take_front(mostNamed), ", ");
+  if (texts.size() > mostNamed)
+    list += " and " + std::to_string(texts.size() - mostNamed) + " more";
+  return list;
+}
+
 void Diagnostic::print(llvm::raw_ostream &os) const {
   os << file << ':';
   if (nodeIndex >= 0) {

@@ -486,23 +486,37 @@ std::vector<Diagnostic> pp::onnx::findEvalMode(const Model &model) {
   llvm::StringSet<> initializers;
   for (const Tensor &tensor : model.graph.initializers)
     initializers.insert(tensor.name);
+  // Of models whose names are lost, there may be hundreds.
+  std::vector<std::string> merged, computed;
+  const Node *firstMerged = nullptr, *firstComputed = nullptr;
+  llvm::StringSet<> isListed;
   for (const Node &node : model.graph.nodes) {
     if (node.opType == "Identity" && node.inputs.size() == 1 &&
         initializers.contains(node.inputs[0]) &&
-        find(node.metadata, "pkg.torch.onnx.fx_node").empty())
-      warn(node, "initializer " + quoted(node.inputs[0]) + " also stands for " +
-                     quoted(node.outputs.empty() ? "" : node.outputs[0]) +
-                     ": both are trained as one. If they were two, export the "
-                     "model with training=TRAINING and "
-                     "do_constant_folding=False");
+        find(node.metadata, "pkg.torch.onnx.fx_node").empty()) {
+      firstMerged = firstMerged ? firstMerged : &node;
+      merged.push_back(quoted(node.inputs[0]) + " for " +
+                       quoted(node.outputs.empty() ? "" : node.outputs[0]));
+    }
     for (const std::string &name : node.inputs)
-      if (StringRef(name).starts_with("onnx::") && initializers.contains(name))
-        warn(node, "initializer " + quoted(name) +
-                       " was computed by the exporter from others, whose names "
-                       "are lost; batch norm may have been folded into it. "
-                       "Export the model with training=TRAINING and "
-                       "do_constant_folding=False");
+      if (StringRef(name).starts_with("onnx::") &&
+          initializers.contains(name) && isListed.insert(name).second) {
+        firstComputed = firstComputed ? firstComputed : &node;
+        computed.push_back(quoted(name));
+      }
   }
+  const std::string how = "export the model with training=TRAINING and "
+                          "do_constant_folding=False";
+  if (firstMerged)
+    warn(*firstMerged, "initializers stand for others, too, " + listed(merged) +
+                           ": they are trained as one. If they were several, " +
+                           how);
+  if (firstComputed)
+    warn(*firstComputed, "initializers were computed by the exporter from "
+                         "others, whose names are lost: " +
+                             listed(computed) +
+                             ". Batch norm may have been folded into them; " +
+                             how);
   return warnings;
 }
 

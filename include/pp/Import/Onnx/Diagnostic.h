@@ -2,6 +2,7 @@
 #ifndef PP_IMPORT_ONNX_DIAGNOSTIC_H
 #define PP_IMPORT_ONNX_DIAGNOSTIC_H
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/raw_ostream.h"
 #include <string>
@@ -37,6 +38,8 @@ struct Diagnostic {
 /// A name from the file in quotes, safe to print: escaped, at most 200
 /// characters.
 std::string quoted(llvm::StringRef name);
+/// The first of many texts: "'a', 'b' and 30 more".
+std::string listed(llvm::ArrayRef<std::string> texts);
 
 /// The error of readModel: at least one Diagnostic with severity Error, in the
 /// order found, and the warnings among them.
