@@ -1,5 +1,6 @@
 //===- ConvFewPixels.cpp --------------------------------------------------===//
 #include "cpu/ConvFewPixels.h"
+#include "cpu/ConvLibrary.h"
 #include "cpu/ConvTensors.h"
 #include "cpu/PackedWeights.h"
 #include "cpu/Processor.h"
@@ -15,7 +16,8 @@ using namespace pp::runtime;
 using Type = KernelBuilder::Type;
 using Range = KernelBuilder::Range;
 
-/// Channels of an image that lie together in any of its layouts.
+/// Channels of an image that lie together in any of its layouts, but for plain
+/// ones.
 static constexpr int64_t together = 16;
 static_assert(together == panelColumns);
 
@@ -43,7 +45,11 @@ public:
     explicit Image(const KernelBuilder::MemoryDesc &desc)
         : places(KernelBuilder::imagePlaces(desc)),
           extents(KernelBuilder::imageAxes(desc.dims(), 2, 1)),
-          channels(desc.dims()[1]) {}
+          channels(desc.dims()[1]) {
+      // Of one channel, all layouts are the same.
+      if (channels == 1)
+        places.block = places.blockChannels = 1;
+    }
     int64_t pixels() const { return countOf(extents); }
     /// Where a pixel is, in elements.
     int64_t placeOf(int64_t sample, const ImageAxes &at) const {
@@ -61,11 +67,18 @@ public:
   bool isOfSinglePlaces() const { return countOf(window) == 1; }
   bool hasStrides() const { return countOf(steps) != 1; }
 
-  /// Of some of the channels that are written.
-  TiledProduct makeProduct(Range channels) const {
+  /// How many rows are multiplied at a time: of many, those whose copies a
+  /// cache has.
+  int64_t rowsAtOnce() const {
+    constexpr int64_t fewest = 60, numbers = 96 << 10;
+    return std::min(rows(), std::max(fewest, numbers / terms()));
+  }
+
+  /// Of some of the channels that are written, and so many rows.
+  TiledProduct makeProduct(Range channels, int64_t count) const {
     const bool areRows = isForward();
     TiledProduct product(
-        {}, rows(), terms(), channels.count, {DataType::F32, terms(), 1, {}},
+        {}, count, terms(), channels.count, {DataType::F32, terms(), 1, {}},
         {DataType::F32, areRows ? 1 : to.channels, areRows ? terms() : 1, {}},
         {DataType::F32, resultPitch(channels), 1, {}}, /*isAdded=*/false);
     if (isPacked)
@@ -79,17 +92,23 @@ public:
   }
 
   uint64_t copyBytes() const {
-    return isInPlace() ? 0 : alignUp(rows() * terms() * sizeof(float));
+    return isInPlace() ? 0 : alignUp(rowsAtOnce() * terms() * sizeof(float));
   }
   uint64_t resultBytes(Range channels) const {
-    return to.places.isChannelsLast()
+    return isWrittenInPlace()
                ? 0
-               : alignUp(rows() * channels.count * sizeof(float));
+               : alignUp(rowsAtOnce() * channels.count * sizeof(float));
   }
-  /// What the pixels see, a row for each: x itself, or a copy.
-  const float *readRows(const float *x, float *copy) const;
-  /// Writes rows of the product to where they belong, if they are not there.
-  void writeRows(Range channels, const ConvEpilogue &epilogue,
+  /// What some pixels see, a row for each: x itself, or a copy.
+  const float *readRows(const float *x, Range some, float *copy) const;
+  /// Where the product writes these rows: y itself, or other memory.
+  float *placeRows(float *y, Range some, Range channels, float *other) const {
+    return isWrittenInPlace()
+               ? y + some.begin * to.places.axes[2] + channels.begin
+               : other;
+  }
+  /// Writes these rows to where they belong, if they are not there.
+  void writeRows(Range some, Range channels, const ConvEpilogue &epilogue,
                  const float *bias, const float *residual, float *product,
                  float *y) const;
 
@@ -102,8 +121,9 @@ private:
     return isOfSinglePlaces() && from.places.isChannelsLast() &&
            from.extents == to.extents && begin == ImageAxes{0, 0, 0};
   }
+  bool isWrittenInPlace() const { return to.places.isChannelsLast(); }
   int64_t resultPitch(Range channels) const {
-    return to.places.isChannelsLast() ? to.places.axes[2] : channels.count;
+    return isWrittenInPlace() ? to.places.axes[2] : channels.count;
   }
   void copyPixel(const float *pixel, float *row) const;
   void packOutputs(int64_t first, const float *weights, float *panel) const;
@@ -130,56 +150,74 @@ void FewPixels::copyPixel(const float *pixel, float *row) const {
                 together * sizeof(float));
 }
 
-const float *FewPixels::readRows(const float *x, float *copy) const {
+const float *FewPixels::readRows(const float *x, Range some,
+                                 float *copy) const {
   if (isInPlace())
-    return x;
+    return x + some.begin * terms();
+  // Places of a row of the window lie side by side in x.
+  const bool areTogether = from.places.isChannelsLast() && distances[2] == 1;
+  const int64_t run = areTogether ? window[2] : 1;
   float *row = copy;
-  for (int64_t sample = 0; sample < samples; ++sample)
-    for (int64_t pixel = 0; pixel < to.pixels(); ++pixel) {
-      const ImageAxes at = splitIndex(pixel, to.extents);
-      for (int64_t index = 0; index < countOf(window);
-           ++index, row += from.channels) {
-        const ImageAxes place = splitIndex(index, window);
-        ImageAxes seen;
-        bool isInside = true;
-        for (size_t axis = 0; axis < seen.size(); ++axis) {
-          seen[axis] = begin[axis] + at[axis] * steps[axis] +
-                       place[axis] * distances[axis];
-          isInside &= seen[axis] >= 0 && seen[axis] < from.extents[axis];
-        }
-        if (isInside)
-          copyPixel(x + from.placeOf(sample, seen), row);
-        else
-          std::memset(row, 0, from.channels * sizeof(float));
-      }
+  for (int64_t index = some.begin; index < some.begin + some.count; ++index) {
+    const int64_t sample = index / to.pixels();
+    const ImageAxes at = splitIndex(index % to.pixels(), to.extents);
+    for (int64_t first = 0; first < countOf(window);
+         first += run, row += run * from.channels) {
+      const ImageAxes place = splitIndex(first, window);
+      ImageAxes seen;
+      for (size_t axis = 0; axis < seen.size(); ++axis)
+        seen[axis] = begin[axis] + at[axis] * steps[axis] +
+                     place[axis] * distances[axis];
+      const bool isInside = seen[0] >= 0 && seen[0] < from.extents[0] &&
+                            seen[1] >= 0 && seen[1] < from.extents[1];
+      // Those of the run that are inside: [low, high).
+      const int64_t low =
+          isInside ? std::clamp<int64_t>(-seen[2], 0, run) : run;
+      const int64_t high = std::clamp(from.extents[2] - seen[2], low, run);
+      std::fill_n(row, low * from.channels, 0.0F);
+      std::fill_n(row + high * from.channels, (run - high) * from.channels,
+                  0.0F);
+      if (low == high)
+        continue;
+      seen[2] += low;
+      const float *pixel = x + from.placeOf(sample, seen);
+      if (areTogether)
+        std::memcpy(row + low * from.channels, pixel,
+                    (high - low) * from.channels * sizeof(float));
+      else
+        copyPixel(pixel, row);
     }
+  }
   return copy;
 }
 
-void FewPixels::writeRows(Range channels, const ConvEpilogue &epilogue,
-                          const float *bias, const float *residual,
-                          float *product, float *y) const {
-  const bool isThere = to.places.isChannelsLast();
-  if (isThere && epilogue.isEmpty())
+void FewPixels::writeRows(Range some, Range channels,
+                          const ConvEpilogue &epilogue, const float *bias,
+                          const float *residual, float *product,
+                          float *y) const {
+  if (isWrittenInPlace() && epilogue.isEmpty())
     return;
-  const int64_t atOnce = isThere ? channels.count : together;
+  const int64_t atOnce = isWrittenInPlace()                ? channels.count
+                         : to.places.hasTogether(together) ? together
+                                                           : 1;
   const int64_t pitch = resultPitch(channels);
-  for (int64_t row = 0; row < rows(); ++row)
+  for (int64_t row = 0; row < some.count; ++row) {
+    const int64_t index = some.begin + row;
+    const int64_t pixel = to.placeOf(
+        index / to.pixels(), splitIndex(index % to.pixels(), to.extents));
     for (int64_t first = 0; first < channels.count; first += atOnce) {
       const int64_t channel = channels.begin + first;
-      const int64_t place =
-          to.placeOf(row / to.pixels(),
-                     splitIndex(row % to.pixels(), to.extents)) +
-          to.places.offsetOfChannel(channel);
+      const int64_t place = pixel + to.places.offsetOfChannel(channel);
       float *numbers = product + row * pitch + first;
       if (!epilogue.isEmpty())
         epilogue.finish(numbers,
                         {bias ? bias + channel : nullptr,
                          residual ? residual + place : nullptr},
                         atOnce);
-      if (!isThere)
+      if (!isWrittenInPlace())
         std::memcpy(y + place, numbers, atOnce * sizeof(float));
     }
+  }
 }
 
 /// Reads up to 16 numbers of each of 16 rows and turns them.
@@ -231,8 +269,9 @@ void FewPixels::packWeights(Range channels, const float *weights,
                             float *packed) const {
   packed += channels.begin * terms();
   if (isOfSinglePlaces())
-    return makeProduct(channels).packColumns(
-        weights + channels.begin * (isForward() ? terms() : 1), packed);
+    return makeProduct(channels, rows())
+        .packColumns(weights + channels.begin * (isForward() ? terms() : 1),
+                     packed);
   for (int64_t first = 0; first < channels.count; first += panelColumns) {
     float *panel = packed + first * terms();
     if (isForward())
@@ -267,6 +306,23 @@ bool pp::runtime::packsForFewPixels(Descriptor &descriptor,
          few.written().places.hasTogether(together);
 }
 
+/// Whether it is one of a single channel that the library has nothing but loops
+/// for, at 0.05 GFLOP/s: those with windows of hundreds of places over long
+/// signals or large images.
+static bool isOfLoops(const ConvShape &whole) {
+  if (!TiledProduct::isPossible() || whole.groups != 1 ||
+      whole.src.dims()[1] != 1 || whole.packedBytes != 0 ||
+      whole.weights.data_type() != Type::f32 ||
+      whole.src.data_type() != Type::f32 ||
+      whole.dst.data_type() != Type::f32 ||
+      whole.isReliable(/*isWeightGradient=*/false))
+    return false;
+  ConvShape shape = whole;
+  KernelBuilder alone;
+  return std::string_view(describeForward(shape, alone).impl_info_str())
+      .starts_with("ref");
+}
+
 bool pp::runtime::isOfFewPixels(Descriptor &descriptor, KernelBuilder &builder,
                                 ConvDirection direction) {
   const ConvShape whole(descriptor, builder, Division::None);
@@ -274,20 +330,34 @@ bool pp::runtime::isOfFewPixels(Descriptor &descriptor, KernelBuilder &builder,
   const bool isReadable =
       whole.packedBytes != 0 ||
       countOf(KernelBuilder::imageAxes(whole.weights.dims(), 2, 1)) == 1;
-  return isReadable && packsForFewPixels(descriptor, builder, direction);
+  if (isReadable && packsForFewPixels(descriptor, builder, direction))
+    return true;
+  return direction == ConvDirection::Forward && isOfLoops(whole);
 }
 
-/// The channels of this part.
-static Range shareChannels(const FewPixels &few, KernelBuilder &builder) {
-  const int64_t channels = few.written().channels;
-  return builder.isWhole() ? Range{0, channels}
-                           : builder.share(channels, panelColumns);
+namespace {
+/// What a part of the kernel computes.
+struct Share {
+  Range rows, channels;
+};
+} // namespace
+
+static Share findShare(const FewPixels &few, KernelBuilder &builder) {
+  Share all{{0, few.rows()}, {0, few.written().channels}};
+  if (builder.isWhole())
+    return all;
+  if (few.read().channels == 1)
+    all.rows = builder.share(few.rows());
+  else
+    all.channels = builder.share(few.written().channels, panelColumns);
+  return all;
 }
 
 uint64_t pp::runtime::measurePackedFewPixels(const ConvShape &whole,
                                              ConvDirection direction) {
   const FewPixels few(whole, direction);
-  return few.makeProduct({0, few.written().channels}).getPackedBytes();
+  return few.makeProduct({0, few.written().channels}, few.rows())
+      .getPackedBytes();
 }
 
 void pp::runtime::buildFewPixels(const ConvShape &whole,
@@ -297,8 +367,12 @@ void pp::runtime::buildFewPixels(const ConvShape &whole,
   const FewPixels few(whole, direction);
   if (whole.packedBytes != 0)
     demandPacked(measurePackedFewPixels(whole, direction), whole.packedBytes);
-  const Range channels = shareChannels(few, builder);
-  const TiledProduct product = few.makeProduct(channels);
+  const Share share = findShare(few, builder);
+  const int64_t atOnce = std::min(share.rows.count, few.rowsAtOnce());
+  const int64_t rest = share.rows.count % atOnce;
+  const TiledProduct product = few.makeProduct(share.channels, atOnce);
+  const TiledProduct last =
+      few.makeProduct(share.channels, rest == 0 ? atOnce : rest);
   const int residual = epilogue.hasBias ? 3 : 2;
   const int result = epilogue.hasResidual ? residual + 1 : residual;
   builder.setFunction(
@@ -308,19 +382,25 @@ void pp::runtime::buildFewPixels(const ConvShape &whole,
           return static_cast<float *>(tensors[tensor]);
         };
         auto *copy = static_cast<char *>(scratchpad);
-        char *rows = copy + few.copyBytes();
-        char *rest = rows + few.resultBytes(channels);
-        float *y = few.resultBytes(channels) == 0
-                       ? at(result) + channels.begin
-                       : reinterpret_cast<float *>(rows);
-        product.run(few.readRows(at(0), reinterpret_cast<float *>(copy)),
-                    at(1) + few.weightsOf(channels), y, rest);
-        few.writeRows(channels, epilogue, epilogue.hasBias ? at(2) : nullptr,
-                      epilogue.hasResidual ? at(residual) : nullptr, y,
-                      at(result));
+        char *other = copy + few.copyBytes();
+        char *own = other + few.resultBytes(share.channels);
+        const float *weights = at(1) + few.weightsOf(share.channels);
+        const int64_t end = share.rows.begin + share.rows.count;
+        for (int64_t row = share.rows.begin; row < end; row += atOnce) {
+          const Range some{row, std::min(atOnce, end - row)};
+          float *y = few.placeRows(at(result), some, share.channels,
+                                   reinterpret_cast<float *>(other));
+          const float *rows =
+              few.readRows(at(0), some, reinterpret_cast<float *>(copy));
+          (some.count == atOnce ? product : last).run(rows, weights, y, own);
+          few.writeRows(some, share.channels, epilogue,
+                        epilogue.hasBias ? at(2) : nullptr,
+                        epilogue.hasResidual ? at(residual) : nullptr, y,
+                        at(result));
+        }
       },
-      few.copyBytes() + few.resultBytes(channels) +
-          product.getScratchpadBytes());
+      few.copyBytes() + few.resultBytes(share.channels) +
+          std::max(product.getScratchpadBytes(), last.getScratchpadBytes()));
 }
 
 void pp::runtime::buildPackFewPixels(const ConvShape &whole,
@@ -331,7 +411,7 @@ void pp::runtime::buildPackFewPixels(const ConvShape &whole,
   demandPacked(measurePackedFewPixels(whole, direction), whole.packedBytes);
   const FewPixels few(whole, direction);
   builder.setFunction(describePacking(whole, DataType::F32),
-                      [few, channels = shareChannels(few, builder)](
+                      [few, channels = findShare(few, builder).channels](
                           void *const *tensors, void *) {
                         few.packWeights(channels,
                                         static_cast<const float *>(tensors[0]),

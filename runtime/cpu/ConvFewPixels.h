@@ -15,6 +15,10 @@
 //           │x, 0 outside of it││        y        │  + bias + residual,
 //           └──────────────────┘└────────┴────────┘  activation
 //
+// So is a convolution of one channel with a window of hundreds of places, for
+// which oneDNN 2.6 has nothing but loops: some pixels at a time, which threads
+// share.
+//
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_CPU_CONVFEWPIXELS_H
 #define PP_RUNTIME_CPU_CONVFEWPIXELS_H

@@ -294,6 +294,45 @@ TEST(RandomKernels, ConvolveFewPixels) {
   EXPECT_EQ(made, 48u);
 }
 
+/// Large windows over one channel, for which the library has nothing but loops.
+TEST(RandomKernels, ConvolveOneChannel) {
+  Convolution signal;
+  signal.samples = 2;
+  signal.outputs = 3;
+  signal.image = {900};
+  signal.window = {97};
+  signal.strides = {2};
+  signal.dilations = {1};
+  signal.padLow = {20};
+  signal.padHigh = {0};
+  signal.result = {412};
+
+  Convolution picture;
+  picture.image = {40, 37};
+  picture.window = {15, 14};
+  picture.strides = picture.dilations = {1, 1};
+  picture.padLow = {7, 6};
+  picture.padHigh = {7, 7};
+  picture.result = {40, 37};
+
+  Convolution holes = picture;
+  holes.outputs = 16;
+  holes.image = {40, 52};
+  holes.dilations = {1, 2};
+  holes.padHigh = {7, 5};
+
+  unsigned made = 0;
+  for (unsigned seed = 1; seed < 5; ++seed)
+    for (Convolution each : {signal, picture, holes})
+      for (const char *layout : {"plain", "channels_last", "blocked16"}) {
+        each.layout = layout;
+        Choice choice(seed);
+        for (const Case &one : makeCases(each, choice))
+          made += check(one, seed);
+      }
+  EXPECT_EQ(made, 108u);
+}
+
 /// Gradients of a megabyte of weights, which are one product.
 TEST(RandomKernels, DeriveManyWeightsFromFewPixels) {
   Convolution one;
