@@ -293,6 +293,14 @@ ConvShape::ConvShape(Descriptor &descriptor, KernelBuilder &builder,
   padLow = descriptor.getDims("pad_lo", spatial, 0);
   padHigh = descriptor.getDims("pad_hi", spatial, 0);
   groups = descriptor.getInteger("groups", 1, 1 << 30);
+  // Code goes along the last axis. Where that has a single place, as in the
+  // signals of some exporters, it is left out; tensors lie as before.
+  for (; spatial > 1 && srcDims.back() == 1 && weightDims.back() == 1 &&
+         dstDims.back() == 1 && padLow.back() == 0 && padHigh.back() == 0;
+       --spatial)
+    for (KernelBuilder::Dims *sizes : {&srcDims, &weightDims, &dstDims,
+                                       &strides, &dilations, &padLow, &padHigh})
+      sizes->pop_back();
   outputChannels = weightDims[0];
   if (outputChannels % groups != 0 || weightDims[1] * groups != srcDims[1])
     throw DescriptorError("groups: does not divide the channels");

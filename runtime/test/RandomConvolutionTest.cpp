@@ -333,6 +333,44 @@ TEST(RandomKernels, ConvolveOneChannel) {
   EXPECT_EQ(made, 108u);
 }
 
+/// A single place along the last axis, or the last two.
+TEST(RandomKernels, ConvolveColumns) {
+  Convolution column;
+  column.samples = 2;
+  column.channels = 32;
+  column.outputs = 48;
+  column.image = {21, 1};
+  column.window = {5, 1};
+  column.strides = {2, 3};
+  column.dilations = {2, 1};
+  column.padLow = {4, 0};
+  column.padHigh = {2, 0};
+  column.result = {10, 1};
+
+  Convolution deep = column;
+  deep.image = {4, 1, 1};
+  deep.window = {3, 1, 1};
+  deep.strides = deep.dilations = {1, 1, 1};
+  deep.padLow = deep.padHigh = {1, 0, 0};
+  deep.result = {4, 1, 1};
+
+  Convolution alone = column;
+  alone.groups = alone.channels = alone.outputs = 32;
+
+  unsigned made = 0;
+  for (unsigned seed = 1; seed < 9; ++seed)
+    for (Convolution each : {column, deep, alone})
+      for (const char *layout : {"plain", "channels_last", "blocked16"}) {
+        each.layout = layout;
+        Choice choice(seed);
+        each.type = choice.of({DataType::F32, DataType::BF16});
+        for (const Case &one : makeCases(each, choice))
+          made += check(one, seed);
+      }
+  // Some activations of bf16 are not made on some processors.
+  EXPECT_GE(made, 8u * 9 * 2);
+}
+
 /// Gradients of a megabyte of weights, which are one product.
 TEST(RandomKernels, DeriveManyWeightsFromFewPixels) {
   Convolution one;
