@@ -223,16 +223,18 @@ static LogicalResult clip(NodeImporter &n) {
     }
     return success();
   };
-  Value low, high;
-  if (failed(bound("min", 1, low)) || failed(bound("max", 2, high)))
-    return failure();
   auto isNumber = [&](size_t index) {
     Constant known = n.known(index);
     return onnx::isClampByNumbers(n.getNode())
         .value_or(!n.hasInput(index) || (known && known.size() == 1));
   };
+  Value low, high;
+  if (failed(bound("min", 1, low)))
+    return failure();
   if (low)
     x = keepInside<MaximumOp>(n, x, low, isNumber(1));
+  if (failed(bound("max", 2, high)))
+    return failure();
   if (high)
     x = keepInside<MinimumOp>(n, x, high, isNumber(2));
   n.setOutput(0, x);

@@ -15,7 +15,7 @@ namespace pp {
 /// What the model leaves open about the axes of its inputs and the user's
 /// flags say: sizes of symbols (`dims`), of axes that have no name (`dims`, by
 /// the number of the axis), of single inputs (`shapes`), and where the samples
-/// are (`batch`, `batchAxes`).  A list of `values` has as many as its input.
+/// are (`batch`, `batchAxes`). A list of `values` has as many as its input.
 class InputShapes {
 public:
   struct Fault {
