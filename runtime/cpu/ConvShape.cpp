@@ -205,14 +205,16 @@ ConvShape::windowsOfChannels(KernelBuilder::Type weightsType) const {
   const KernelBuilder::Type type = src.data_type();
   const bool isShort = type == KernelBuilder::Type::bf16;
   const int64_t channels = src.dims()[1];
-  if (groups == 1 || outputChannels != channels || packedBytes != 0 ||
+  const bool isGroup = groups > 1 || !isReliable(/*isWeightGradient=*/false);
+  if (!isGroup || outputChannels != channels || packedBytes != 0 ||
       (type != KernelBuilder::Type::f32 && !isShort) ||
       dst.data_type() != type || weights.data_type() != weightsType)
     return std::nullopt;
   depthwise::Shape shape{
-      KernelBuilder::windowSizes(src, dst,
-                                 KernelBuilder::imageAxes(weights.dims(), 3, 1),
-                                 strides, dilations, padLow),
+      KernelBuilder::windowSizes(
+          src, dst,
+          KernelBuilder::imageAxes(weights.dims(), groups > 1 ? 3 : 2, 1),
+          strides, dilations, padLow),
       isShort, channels / groups};
   return depthwise::isPossible(shape) ? std::optional(shape) : std::nullopt;
 }

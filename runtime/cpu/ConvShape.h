@@ -93,6 +93,7 @@ struct ConvShape {
   std::optional<WinogradConvolution::Shape> gradientInTiles() const;
   /// The sizes of a convolution with groups of few channels, or of its
   /// gradients, where we have code for it; `weightsType` is that of weights.
+  /// All channels are one group where the library's code is not right.
   std::optional<depthwise::Shape>
   windowsOfChannels(KernelBuilder::Type weightsType) const;
   /// Leaves some of the output channels; offsets are from what there was.
