@@ -326,6 +326,8 @@ static bool isOfLoops(const ConvShape &whole) {
 bool pp::runtime::isOfFewPixels(Descriptor &descriptor, KernelBuilder &builder,
                                 ConvDirection direction) {
   const ConvShape whole(descriptor, builder, Division::None);
+  if (whole.groups != 1)
+    return false;
   // Larger windows have their places in another order than the copies.
   const bool isReadable =
       whole.packedBytes != 0 ||
