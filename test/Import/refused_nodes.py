@@ -255,6 +255,10 @@ CASES = {
     "STFT, frames": (
         one("STFT", ["x", "s", "", "f"], ints("s", 2, dims=[]), ints("f", 9, dims=[]), dims=(1, 8, 1)), "has frames of 9 elements, one each 2, of 8",
     ),
+    "STFT, rank": (one("STFT", ["x", "s", "", "f"], ints("s", 2, dims=[]), ints("f", 4, dims=[]), dims=(8,)), "has a signal of rank 1; it must be 2, or 3"),
+    "STFT, pieces": (
+        one("STFT", ["x", "s", "", "f"], ints("s", 1, dims=[]), ints("f", 1024, dims=[]), dims=(1, 1024, 1)), "has frames of 1024 steps or more",
+    ),
     "GridSample, grid": (one("GridSample", ["x", "x"], dims=(1, 1, 4, 4), version=20), "has a grid that does not fit its image"),
     "AffineGrid, size": (one("AffineGrid", ["x", "s"], ints("s", 1, 1, 4, 4), version=20), "has maps that do not fit the size of the image"),
     "Col2Im, blocks": (one("Col2Im", ["x", "i", "b"], ints("i", 4, 4), ints("b", 2, 2), dims=(1, 4, 8)), "has columns that are not the 9 blocks"),
