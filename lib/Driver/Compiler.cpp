@@ -242,8 +242,10 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
       pm.addPass(createLowerToMock());
     else if (options.target.isGpu())
       buildDevicePipeline(pm);
-    else
+    else {
+      pm.nest<ModuleOp>().addPass(createTileTransposes());
       pm.nest<ModuleOp>().addPass(createSplitKernels());
+    }
     buildKernelPipeline(pm.nest<ModuleOp>());
     pm.addPass(createLowerStages(options.lower));
     pm.addPass(pipeline::createVerifyMemory());

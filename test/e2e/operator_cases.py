@@ -280,6 +280,16 @@ def shapes():
     case("Squeeze", [y], y[:, 0])
     case("Transpose", [x], x.T)
     case("Transpose", [x], x.transpose(1, 2, 0), perm=[1, 2, 0])
+    # Of matrices with squares of eight numbers, which end inside of one or not; beside axes that stay.
+    for shape, perm in (
+        ((8, 8), (1, 0)), ((16, 40), (1, 0)), ((9, 31), (1, 0)), ((150, 17), (1, 0)), ((7, 33), (1, 0)), ((3, 10, 20), (0, 2, 1)),
+        ((12, 3, 19), (2, 0, 1)), ((2, 9, 3, 13), (0, 2, 3, 1)), ((9, 2, 11, 8), (3, 1, 0, 2)), ((2, 3, 8, 1, 9), (4, 1, 3, 2, 0)),
+    ):  # fmt: skip
+        for kind in (F, I, np.uint8, np.float64, np.int16):
+            y = np.arange(math.prod(shape)).reshape(shape).astype(kind)
+            case("Transpose", [y], y.transpose(perm), perm=list(perm))
+    y = np.arange(20 * 9).reshape(20, 9) % 7 > 3
+    case("Transpose", [y], y.T)
     case("Trilu", [x], np.triu(x))
     case("Trilu", [x, Known(-1)], np.tril(x, -1), upper=0)
     case("Unsqueeze", [x, Known([0, -1])], x[None, ..., None])

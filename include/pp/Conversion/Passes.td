@@ -45,6 +45,31 @@ def ConvertDevice : Pass<"pp-convert-device", "::mlir::gpu::GPUModuleOp"> {
     "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect"];
 }
 
+def TileTransposes : Pass<"pp-tile-transposes"> {
+  let summary = "Transpose squares in registers";
+  let description = [{
+    For processors. A loop nest that only brings elements into another order of
+    axes reads or writes one element of each line of the cache at a time, and
+    comes back for the next one when the line has left. Of matrices that have at
+    least 8 rows and columns, squares of 8 x 8 are read, transposed and written
+    as vectors instead, in tiles of 16 x 16 where there are as many:
+
+    ```
+                                 scf.for %turn ... {pp.rows}
+    linalg.generic                 scf.for %column_tile ...
+      (i, j) -> (j, i)     =>        scf.for %row_tile ...
+      (i, j) -> (i, j)                 8 x vector.load : vector<8xf32>
+                                       vector.shuffle ...
+                                       8 x vector.store
+    ```
+
+    Axes that lie behind each other on both sides count as one.
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
+}
+
 def SplitKernels : Pass<"pp-split-kernels", "::mlir::ModuleOp"> {
   let summary = "Let several threads run a generated kernel together";
   let description = [{
