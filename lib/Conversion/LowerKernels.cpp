@@ -29,8 +29,8 @@ namespace {
 
 class KernelLowering {
 public:
-  explicit KernelLowering(ModuleOp module)
-      : module(module), builder(module.getContext()) {
+  KernelLowering(ModuleOp module, unsigned lanes)
+      : module(module), builder(module.getContext()), lanes(lanes) {
     builder.setInsertionPointToEnd(module.getBody());
     code = ModuleOp::create(builder, module.getLoc(), codeModuleName);
   }
@@ -115,7 +115,7 @@ private:
     for (Value result : results)
       types.push_back(getMemRefType(result.getType()));
     func::FuncOp function = makeFunction(name, op->getLoc(), types);
-    KernelEmitter emitter(builder, op->getLoc());
+    KernelEmitter emitter(builder, op->getLoc(), lanes);
     unsigned next = 0;
     for (Value summand : summands)
       emitter.bindSum(summand, function.getArgument(next++));
@@ -278,16 +278,19 @@ private:
   ModuleOp module;
   ModuleOp code;
   OpBuilder builder;
+  unsigned lanes;
   std::map<std::string, std::string> names;
 };
 
 struct LowerKernels : pp::impl::LowerKernelsBase<LowerKernels> {
+  using LowerKernelsBase::LowerKernelsBase;
+
   void runOnOperation() override {
     if (getOperation().lookupSymbol(codeModuleName)) {
       getOperation().emitError("has a module @code already");
       return signalPassFailure();
     }
-    if (failed(KernelLowering(getOperation()).run()))
+    if (failed(KernelLowering(getOperation(), lanes).run()))
       signalPassFailure();
   }
 };

@@ -234,7 +234,9 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     return;
   }
   case CompilePhase::Lower: {
-    pm.addPass(createLowerKernels());
+    // A GPU's threads share a row.
+    pm.addPass(
+        createLowerKernels({/*lanes=*/options.target.isCpu() ? 16u : 1u}));
     if (options.target.isGpu())
       pm.addPass(createMakeLaunches());
     pm.addPass(pipeline::createPlanMemory());

@@ -602,6 +602,14 @@ def normalizations():
 
     case("Softmax", [x], softmax(x, -1))
     case("Softmax", [x], softmax(x, 1), axis=1)
+    # Rows that fill no vector, one, and some with a rest; as many as a vector has, or not.
+    for rows, columns in ((3, 21), (16, 10), (32, 37), (5, 16)):
+        y = 9 * numbers(rows, columns)
+        y[0, :] += 100
+        y[1, ::2] = -np.inf
+        case("Softmax", [y], softmax(y, 1), axis=1, tolerance=1e-5)
+        with np.errstate(divide="ignore"):
+            case("LogSoftmax", [y], np.log(softmax(y.astype(np.float64), 1)).astype(F), axis=1, tolerance=1e-5)
     case("LogSoftmax", [x], np.log(softmax(x.astype(np.float64), 0)).astype(F), axis=0, tolerance=1e-5)
     case("Softmax", [x], softmax(x.reshape(2, 12), 1).reshape(x.shape), version=11, axis=1)
     scale, shift = numbers(3, 4), numbers(3, 4)

@@ -18,6 +18,10 @@ def LowerKernels : Pass<"nn-lower-kernels", "::mlir::ModuleOp"> {
     "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
     "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
     "::mlir::vector::VectorDialect"];
+  let options = [
+    Option<"lanes", "lanes", "unsigned", "1",
+           "Numbers of a vector. Operations on rows with exponentials that do "
+           "not fill vectors work on copies of them that do">];
 }
 
 def MakeLaunches : Pass<"pp-make-launches", "::mlir::ModuleOp"> {

@@ -2,7 +2,13 @@
 //
 // Operations on rows run row by row: a row is read from memory once and stays
 // in cache for the passes over it. Rows in memory may be of shorter numbers
-// than those that the operation computes in.
+// than those that the operation computes in. What is left of a row behind the
+// last whole vector would take as long as many vectors where there are
+// exponentials, so such rows are copied first:
+//
+//   x0 x1 ... x15 | x16 ... x20               21 numbers of a row
+//   x0 x1 ... x15 | x16 ... x20 -inf -inf     two vectors
+//
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,7 +20,9 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace pp;
@@ -26,24 +34,56 @@ namespace {
 class Rows {
 public:
   /// `like` has the rows on all axes but its last.
-  Rows(OpBuilder &builder, Location loc, RankedTensorType like)
+  Rows(OpBuilder &builder, Location loc, RankedTensorType like,
+       int64_t lanes = 1)
       : builder(builder), loc(loc), element(like.getElementType()),
-        columns(like.getShape().back()), count(1) {
+        columns(like.getShape().back()), count(1), lanes(lanes) {
     for (int64_t size : like.getShape().drop_back())
       count *= size;
     zero = index(0);
     one = index(1);
-    total = index(count);
   }
 
   /// Runs `body` for each row.
   void forEach(function_ref<void()> body) {
-    scf::ForOp loop = scf::ForOp::create(builder, loc, zero, total, one);
-    loop->setAttr(pipeline::rowsAttrName, builder.getUnitAttr());
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(loop.getBody());
-    row = loop.getInductionVar();
-    body();
+    forEachShared(count, [&](Value index) {
+      row = index;
+      body();
+    });
+  }
+  /// Runs `use` for each row with the logarithm of the sum of its exponentials,
+  /// of which `topAndSum` gives the largest logarithm, and the sum of all
+  /// divided by its exponential. A logarithm takes as long as those of a whole
+  /// vector, which as many rows wait for.
+  void forEachNormalizer(function_ref<std::pair<Value, Value>()> topAndSum,
+                         function_ref<void(Value)> use) {
+    if (lanes == 1 || count % lanes != 0)
+      return forEach([&] {
+        auto [top, sum] = topAndSum();
+        use(add(top, log(sum)));
+      });
+    Value tops = stackMemory(lanes), sums = stackMemory(lanes);
+    forEachShared(count / lanes, [&](Value block) {
+      Value first = arith::MulIOp::create(builder, loc, block, index(lanes));
+      auto forRows = [&](function_ref<void(Value)> body) {
+        forEachOf(lanes, [&](Value lane) {
+          row = arith::AddIOp::create(builder, loc, first, lane);
+          body(lane);
+        });
+      };
+      forRows([&](Value lane) {
+        auto [top, sum] = topAndSum();
+        memref::StoreOp::create(builder, loc, top, tops, lane);
+        memref::StoreOp::create(builder, loc, sum, sums, lane);
+      });
+      auto all = [&](Value memory) -> Value {
+        return vector::LoadOp::create(
+            builder, loc, VectorType::get(lanes, element), memory, zero);
+      };
+      vector::StoreOp::create(builder, loc, add(all(tops), log(all(sums))),
+                              tops, zero);
+      forRows([&](Value lane) { use(load(tops, lane)); });
+    });
   }
 
   /// Before the loop: a tensor as rows x columns, or as one number per row.
@@ -74,6 +114,57 @@ public:
     return llvm::map_to_vector(matrices,
                                [&](Value matrix) { return rowOf(matrix); });
   }
+
+  /// A row in the operation's type, with the least number behind its end up to
+  /// a whole vector: a copy, or `row` itself if that fills vectors.
+  Value filled(Value row) {
+    constexpr int64_t most = 4096; // numbers on the stack
+    if (columns % lanes == 0 || columns > most)
+      return row;
+    Value copy = stackMemory(llvm::alignTo(columns, lanes));
+    const int64_t whole = columns / lanes * lanes;
+    if (whole > 0)
+      map(partOf(row, whole), partOf(copy, whole),
+          [](ValueRange v) { return v[0]; });
+    Type type = cast<MemRefType>(row.getType()).getElementType();
+    Value least = arith::ConstantOp::create(
+        builder, loc,
+        DenseElementsAttr::get(
+            VectorType::get(lanes, type),
+            APFloat::getInf(cast<FloatType>(type).getFloatSemantics(),
+                            /*Negative=*/true)));
+    Value rest = vector::MaskedLoadOp::create(
+        builder, loc, VectorType::get(lanes, type), row, index(whole),
+        maskOf(columns - whole), least);
+    if (isShort(type))
+      rest = arith::ExtFOp::create(builder, loc,
+                                   VectorType::get(lanes, element), rest);
+    vector::StoreOp::create(builder, loc, rest, copy, index(whole));
+    return copy;
+  }
+  /// `map` from a row that filled() gave, which it may write over.
+  void mapFilled(Value from, ValueRange to,
+                 function_ref<Value(ValueRange)> value) {
+    if (cast<MemRefType>(from.getType()).getDimSize(0) == columns)
+      return map(from, to, value);
+    map(from, from, value);
+    const int64_t whole = columns / lanes * lanes;
+    Value rest = vector::LoadOp::create(
+        builder, loc, VectorType::get(lanes, element), from, index(whole));
+    for (Value row : to) {
+      if (whole > 0)
+        map(partOf(from, whole), partOf(row, whole),
+            [](ValueRange v) { return v[0]; });
+      Type type = cast<MemRefType>(row.getType()).getElementType();
+      Value numbers = rest;
+      if (isShort(type))
+        numbers = arith::TruncFOp::create(
+            builder, loc, VectorType::get(lanes, type), numbers);
+      vector::MaskedStoreOp::create(builder, loc, row, index(whole),
+                                    maskOf(columns - whole), numbers);
+    }
+  }
+
   Value load(Value column) { return load(column, row); }
   Value load(Value memory, ValueRange at) {
     return widened(memref::LoadOp::create(builder, loc, memory, at));
@@ -231,6 +322,19 @@ public:
   int64_t count;
 
 private:
+  /// A loop whose turns threads share.
+  void forEachShared(int64_t turns, function_ref<void(Value)> body) {
+    forEachOf(turns, body)
+        ->setAttr(pipeline::rowsAttrName, builder.getUnitAttr());
+  }
+  scf::ForOp forEachOf(int64_t turns, function_ref<void(Value)> body) {
+    auto loop = scf::ForOp::create(builder, loc, zero, index(turns), one);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(loop.getBody());
+    body(loop.getInductionVar());
+    return loop;
+  }
+
   bool isShort(Type type) {
     return isa<FloatType>(type) &&
            type.getIntOrFloatBitWidth() < element.getIntOrFloatBitWidth();
@@ -249,50 +353,75 @@ private:
                          : value;
   }
 
-  /// A number on the stack; made at the start of the function, so that the
-  /// stack does not grow with the rows.
-  Value scalarCell() {
+  Value partOf(Value row, int64_t size) {
+    OpFoldResult one = builder.getIndexAttr(1);
+    return memref::SubViewOp::create(
+        builder, loc, row, OpFoldResult(builder.getIndexAttr(0)),
+        OpFoldResult(builder.getIndexAttr(size)), one);
+  }
+  Value maskOf(int64_t size) {
+    SmallVector<bool> isInside(lanes, false);
+    std::fill_n(isInside.begin(), size, true);
+    return arith::ConstantOp::create(
+        builder, loc,
+        DenseElementsAttr::get(VectorType::get(lanes, builder.getI1Type()),
+                               ArrayRef<bool>(isInside)));
+  }
+
+  Value scalarCell() { return stackMemory({}); }
+  /// Made at the start of the function, so that the stack does not grow with
+  /// the rows.
+  Value stackMemory(ArrayRef<int64_t> shape) {
     OpBuilder::InsertionGuard guard(builder);
     Operation *function = builder.getBlock()->getParentOp();
     while (!isa<FunctionOpInterface>(function))
       function = function->getParentOp();
     builder.setInsertionPointToStart(&function->getRegion(0).front());
-    return memref::AllocaOp::create(builder, loc, MemRefType::get({}, element));
+    return memref::AllocaOp::create(builder, loc,
+                                    MemRefType::get(shape, element));
   }
 
-  Value zero, one, total, row;
+  int64_t lanes;
+  Value zero, one, row;
 };
 
 } // namespace
 
+/// The largest number of a row, and the sum of the exponentials of what all are
+/// beside it.
+static std::pair<Value, Value> topAndSum(Rows &r, Value matrix) {
+  Value x = r.filled(r.rowOf(matrix));
+  Value top = r.max(x);
+  Value sum = r.sum(x, [&](ValueRange v) { return r.exp(r.sub(v[0], top)); });
+  return {top, sum};
+}
+
 LogicalResult KernelEmitter::emitLogSoftmax(LogSoftmaxOp op) {
-  Rows r(builder, loc, op.getInput().getType());
+  Rows r(builder, loc, op.getInput().getType(), lanes);
   Value from = r.asMatrix(sourceOf(op.getInput()));
   SmallVector<Value> to = r.asMatrices(destinationsOf(op.getOutput()));
-  r.forEach([&] {
-    Value x = r.rowOf(from);
-    Value top = r.max(x);
-    Value sum = r.sum(x, [&](ValueRange v) { return r.exp(r.sub(v[0], top)); });
-    Value normalizer = r.add(top, r.log(sum));
-    r.map(x, r.rowsOf(to),
-          [&](ValueRange v) { return r.sub(v[0], normalizer); });
-  });
+  r.forEachNormalizer([&] { return topAndSum(r, from); },
+                      [&](Value normalizer) {
+                        r.map(r.rowOf(from), r.rowsOf(to), [&](ValueRange v) {
+                          return r.sub(v[0], normalizer);
+                        });
+                      });
   return success();
 }
 
 LogicalResult KernelEmitter::emitSoftmax(SoftmaxOp op) {
-  Rows r(builder, loc, op.getInput().getType());
+  Rows r(builder, loc, op.getInput().getType(), lanes);
   Value from = r.asMatrix(sourceOf(op.getInput()));
   Value wide = memoryOf(op.getOutput());
   SmallVector<Value> to = r.asMatrices(destinationsOf(op.getOutput()));
   wide = wide ? r.asMatrix(wide) : wide;
   r.forEach([&] {
-    Value x = r.rowOf(from);
+    Value row = r.rowOf(from), x = r.filled(row);
     SmallVector<Value> y = r.rowsOf(to);
     Value top = r.max(x);
     auto exponential = [&](ValueRange v) { return r.exp(r.sub(v[0], top)); };
     // Short numbers cannot hold the exponentials until their sum is known.
-    Value kept = wide ? r.rowOf(wide) : Value();
+    Value kept = x != row ? x : wide ? r.rowOf(wide) : Value();
     if (kept)
       r.map(x, kept, exponential);
     auto value = [&](ValueRange v) { return kept ? v[0] : exponential(v); };
@@ -300,7 +429,7 @@ LogicalResult KernelEmitter::emitSoftmax(SoftmaxOp op) {
     Value factor = r.div(r.constant(1), sum);
     // A row has no number at all, or numbers alone.
     Value isNumber = op.getZeroed() ? r.isNumber(sum) : Value();
-    r.map(kept ? kept : x, y, [&](ValueRange v) {
+    r.mapFilled(kept ? kept : x, y, [&](ValueRange v) {
       Value weight = r.mul(value(v), factor);
       return isNumber ? r.select(isNumber, weight, r.constant(0)) : weight;
     });
@@ -373,18 +502,15 @@ LogicalResult KernelEmitter::emitLayerNormBackward(LayerNormBackwardOp op) {
 }
 
 LogicalResult KernelEmitter::emitCrossEntropy(SoftmaxCrossEntropyOp op) {
-  Rows r(builder, loc, op.getLogits().getType());
+  Rows r(builder, loc, op.getLogits().getType(), lanes);
   Value logits = r.asMatrix(sourceOf(op.getLogits()));
   Value labels = r.asColumn(memoryOf(op.getLabels()));
   Value loss = memoryOf(op.getLoss());
   Value normalizers = memoryOf(op.getLogNormalizer());
   normalizers = normalizers ? r.asColumn(normalizers) : r.temporaryColumn();
-  r.forEach([&] {
-    Value x = r.rowOf(logits);
-    Value top = r.max(x);
-    Value sum = r.sum(x, [&](ValueRange v) { return r.exp(r.sub(v[0], top)); });
-    r.store(r.add(top, r.log(sum)), normalizers);
-  });
+  r.forEachNormalizer(
+      [&] { return topAndSum(r, logits); },
+      [&](Value normalizer) { r.store(normalizer, normalizers); });
   if (loss)
     r.sumOfRows({normalizers, labels}, loss, [&](Value row, ValueRange v) {
       Value part = r.sub(v[0], r.load(logits, {row, r.clampedColumn(v[1])}));
@@ -395,18 +521,18 @@ LogicalResult KernelEmitter::emitCrossEntropy(SoftmaxCrossEntropyOp op) {
 
 LogicalResult
 KernelEmitter::emitCrossEntropyBackward(SoftmaxCrossEntropyBackwardOp op) {
-  Rows r(builder, loc, op.getLogits().getType());
+  Rows r(builder, loc, op.getLogits().getType(), lanes);
   Value logits = r.asMatrix(sourceOf(op.getLogits()));
   Value labels = r.asColumn(memoryOf(op.getLabels()));
   Value normalizers = r.asColumn(sourceOf(op.getLogNormalizer()));
   SmallVector<Value> to = r.asMatrices(destinationsOf(op.getOutput()));
   Value factor = r.load(sourceOf(op.getLossGradient()), {});
   r.forEach([&] {
-    Value x = r.rowOf(logits);
+    Value x = r.filled(r.rowOf(logits));
     Value normalizer = r.load(normalizers), number = r.label(labels);
     Value label = r.clampedColumn(number);
     Value scale = r.forClass(number, op.getIgnoreIndex(), factor);
-    r.map(x, r.rowsOf(to), [&](ValueRange v) -> Value {
+    r.mapFilled(x, r.rowsOf(to), [&](ValueRange v) -> Value {
       Value part = r.mul(r.exp(r.sub(v[0], normalizer)), scale);
       Value isLabel = arith::CmpIOp::create(
           builder, loc, arith::CmpIPredicate::eq, r.column(), label);

@@ -57,8 +57,9 @@ mlir::MemRefType getMemRefType(mlir::Type tensor);
 /// Where tensor values of a kernel lie, while its body is emitted.
 class KernelEmitter {
 public:
-  KernelEmitter(mlir::OpBuilder &builder, mlir::Location loc)
-      : builder(builder), loc(loc) {}
+  /// `lanes`: of vectors, which rows are made to fill.
+  KernelEmitter(mlir::OpBuilder &builder, mlir::Location loc, unsigned lanes)
+      : builder(builder), loc(loc), lanes(lanes) {}
 
   /// Says that `value` is in (or will be written to) `memory`.
   void bind(mlir::Value value, mlir::Value memory) { memories[value] = memory; }
@@ -124,6 +125,7 @@ private:
 
   mlir::OpBuilder &builder;
   mlir::Location loc;
+  unsigned lanes;
   llvm::DenseMap<mlir::Value, mlir::Value> memories;
   llvm::DenseSet<mlir::Value> summands;
 };
