@@ -420,6 +420,11 @@ def indexed():
     case("TopK", [ties, Known([3])], [np.take_along_axis(ties, order, 1), order], largest=0)
     case("TopK", [ties.astype(I), Known([4])], [np.array([[7, 7, 2, 1], [5, 5, 0, 0]]), np.array([[1, 2, 0, 3], [0, 1, 2, 3]])], sorted=0)
     case("TopK", [unknown, Known([2])], [np.array([np.nan, 9], F), np.array([1, 2])])
+    # Many numbers, with and without equal ones, in both orders.
+    for many in (numbers(3, 100), np.floor(4 * numbers(3, 100)), np.floor(9 * numbers(2, 65)).astype(I)):
+        for count, largest in ((many.shape[1], 1), (many.shape[1], 0), (17, 1), (1, 0), (2, 1)):
+            order = np.argsort(-many if largest else many, 1, kind="stable")[:, :count]
+            case("TopK", [many, Known([count])], [np.take_along_axis(many, order, 1), order], largest=largest)
     case("TopK", [x], [x.max(2, keepdims=True), x.argmax(2)[..., None]], k=1, version=9)
     classes = np.array([[1, -1], [5, 0]])
     want = np.where(np.arange(4) == np.mod(classes, 4)[..., None], 3, -2)

@@ -2,7 +2,7 @@
 //
 // Cumulative sums and the order of rows: a loop nest over what is independent
 // of each other, whose body walks along the axis. It stores all results along
-// the axis but the last one, which it yields.
+// the axis; the last one it yields.
 //
 //===----------------------------------------------------------------------===//
 
@@ -60,14 +60,58 @@ void forEachLine(
       });
 }
 
-/// The order of the elements of a line.
-class Order {
+/// The places of the best elements of a row, in a row of the result: a heap,
+/// whose root is the worst of them, and at last in order (Williams, "Algorithm
+/// 232: Heapsort", CACM 7, 1964). Of equal elements the first is better.
+class BestPlaces {
 public:
-  Order(OpBuilder &b, Location loc, bool smallest, bool isUnsigned)
-      : b(b), loc(loc), smallest(smallest), isUnsigned(isUnsigned) {}
+  BestPlaces(OpBuilder &b, TopKOp op, Value input, Value output, Value row)
+      : b(b), loc(op.getLoc()), smallest(op.getSmallest()),
+        isUnsigned(
+            op.getInput().getType().getElementType().isUnsignedInteger()),
+        input(input), output(output), row(row), zero(number(0)) {}
 
+  void find(int64_t size, int64_t count) {
+    forEach(count, [&](Value index) { setPlace(index, index); });
+    forEach(count / 2, [&](Value index) {
+      sink(arith::SubIOp::create(b, loc, number(count / 2 - 1), index),
+           number(count));
+    });
+    forEach(size - count, [&](Value index) {
+      Value place = arith::AddIOp::create(b, loc, index, number(count));
+      Value isFound = isBetter(elementAt(place), elementAt(placeAt(zero)));
+      auto found = scf::IfOp::create(b, loc, isFound);
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(found.thenBlock());
+      setPlace(zero, place);
+      sink(zero, number(count));
+    });
+    forEach(count - 1, [&](Value index) {
+      Value last = arith::SubIOp::create(b, loc, number(count - 1), index);
+      Value worst = placeAt(zero), other = placeAt(last);
+      setPlace(zero, other);
+      setPlace(last, worst);
+      sink(zero, last);
+    });
+  }
+
+  Value placeAt(Value index) {
+    Value place =
+        memref::LoadOp::create(b, loc, output, ValueRange{row, index, zero});
+    return arith::IndexCastOp::create(b, loc, b.getIndexType(), place);
+  }
   Value number(int64_t value) {
     return arith::ConstantIndexOp::create(b, loc, value);
+  }
+
+private:
+  void setPlace(Value index, Value place) {
+    Value integer = arith::IndexCastOp::create(b, loc, b.getI64Type(), place);
+    memref::StoreOp::create(b, loc, integer, output,
+                            ValueRange{row, index, zero});
+  }
+  Value elementAt(Value place) {
+    return memref::LoadOp::create(b, loc, input, ValueRange{row, place, zero});
   }
   Value both(Value x, Value y) { return arith::AndIOp::create(b, loc, x, y); }
   Value either(Value x, Value y) { return arith::OrIOp::create(b, loc, x, y); }
@@ -75,11 +119,15 @@ public:
     Value one = arith::ConstantOp::create(b, loc, b.getBoolAttr(true));
     return arith::XOrIOp::create(b, loc, x, one);
   }
-  Value select(Value condition, Value x, Value y) {
-    return arith::SelectOp::create(b, loc, condition, x, y);
-  }
   Value isLess(Value x, Value y) {
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, x, y);
+  }
+
+  void forEach(int64_t count, function_ref<void(Value)> body) {
+    auto loop = scf::ForOp::create(b, loc, zero, number(count), number(1));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    body(loop.getInductionVar());
   }
 
   /// Whether x is better than y. NaN is larger than every number.
@@ -100,47 +148,64 @@ public:
                   both(isNumber(small), opposite(isNumber(large))));
   }
 
-private:
+  /// Whether the element at place x comes before that at y.
+  Value isBefore(Value x, Value y) {
+    Value a = elementAt(x), c = elementAt(y);
+    return either(isBetter(a, c), both(opposite(isBetter(c, a)), isLess(x, y)));
+  }
+
+  /// Lets what is at `start` of the heap's first `end` places change places
+  /// with the worse of its children until it is worse than both.
+  void sink(Value start, Value end) {
+    Value place = placeAt(start);
+    Type index = b.getIndexType();
+    auto loop = scf::WhileOp::create(b, loc, {index, index}, start);
+    {
+      OpBuilder::InsertionGuard guard(b);
+      Value at =
+          b.createBlock(&loop.getBefore(), {}, index, loc)->getArgument(0);
+      Value left = arith::AddIOp::create(
+          b, loc, arith::MulIOp::create(b, loc, at, number(2)), number(1));
+      auto inside = scf::IfOp::create(b, loc, {b.getI1Type(), index},
+                                      isLess(left, end), /*addElse=*/true);
+      b.setInsertionPointToStart(inside.elseBlock());
+      Value no = arith::ConstantOp::create(b, loc, b.getBoolAttr(false));
+      scf::YieldOp::create(b, loc, ValueRange{no, left});
+      b.setInsertionPointToStart(inside.thenBlock());
+      Value child = worseOf(left, end);
+      scf::YieldOp::create(b, loc,
+                           ValueRange{isBefore(place, placeAt(child)), child});
+      b.setInsertionPointAfter(inside);
+      scf::ConditionOp::create(b, loc, inside.getResult(0),
+                               ValueRange{at, inside.getResult(1)});
+      Block *body =
+          b.createBlock(&loop.getAfter(), {}, {index, index}, {loc, loc});
+      setPlace(body->getArgument(0), placeAt(body->getArgument(1)));
+      scf::YieldOp::create(b, loc, body->getArgument(1));
+    }
+    setPlace(loop.getResult(0), place);
+  }
+
+  Value worseOf(Value left, Value end) {
+    Value right = arith::AddIOp::create(b, loc, left, number(1));
+    auto found = scf::IfOp::create(b, loc, b.getIndexType(), isLess(right, end),
+                                   /*addElse=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(found.elseBlock());
+    scf::YieldOp::create(b, loc, left);
+    b.setInsertionPointToStart(found.thenBlock());
+    Value isRight = isBefore(placeAt(left), placeAt(right));
+    scf::YieldOp::create(
+        b, loc,
+        ValueRange{arith::SelectOp::create(b, loc, isRight, right, left)});
+    return found.getResult(0);
+  }
+
   OpBuilder &b;
   Location loc;
   bool smallest, isUnsigned;
+  Value input, output, row, zero;
 };
-
-/// The place of the best of the elements of a line that are worse than the one
-/// at `last`; of all if that is -1.
-Value findNext(OpBuilder &builder, Location loc, TopKOp op, Value input,
-               Value row, int64_t size, Value last) {
-  bool smallest = op.getSmallest();
-  bool isUnsigned =
-      op.getInput().getType().getElementType().isUnsignedInteger();
-  Order outer(builder, loc, smallest, isUnsigned);
-  Value zero = outer.number(0), none = outer.number(-1);
-  Value isFirst = outer.isLess(last, zero);
-  Value lastPlace = outer.select(isFirst, zero, last);
-  Value lastValue = memref::LoadOp::create(builder, loc, input,
-                                           ValueRange{row, lastPlace, zero});
-  auto loop = scf::ForOp::create(builder, loc, zero, outer.number(size),
-                                 outer.number(1), ValueRange{none, lastValue});
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(loop.getBody());
-  Order order(builder, loc, smallest, isUnsigned);
-  Value place = loop.getInductionVar();
-  Value best = loop.getRegionIterArg(0), bestValue = loop.getRegionIterArg(1);
-  Value value =
-      memref::LoadOp::create(builder, loc, input, ValueRange{row, place, zero});
-  // Of equal elements the first comes first.
-  Value isBehind = order.both(order.opposite(order.isBetter(value, lastValue)),
-                              order.isLess(last, place));
-  Value isLeft = order.either(
-      isFirst, order.either(order.isBetter(lastValue, value), isBehind));
-  Value wins =
-      order.both(isLeft, order.either(order.isLess(best, zero),
-                                      order.isBetter(value, bestValue)));
-  scf::YieldOp::create(builder, loc,
-                       ValueRange{order.select(wins, place, best),
-                                  order.select(wins, value, bestValue)});
-  return loop.getResult(0);
-}
 
 } // namespace
 
@@ -195,30 +260,13 @@ LogicalResult KernelEmitter::emitTopK(TopKOp op) {
                          aroundAxis(inputType, axis));
   Value output =
       reshaped(builder, loc, memoryOf(op.getOutput()), aroundAxis(type, axis));
-  forEachLine(
-      builder, loc, output, count - 1,
-      [&](OpBuilder &b, Value row, Value zero) -> Value {
-        auto number = [&](int64_t value) -> Value {
-          return arith::ConstantIndexOp::create(b, loc, value);
-        };
-        auto toInteger = [&](Value place) -> Value {
-          return arith::IndexCastOp::create(b, loc, b.getI64Type(), place);
-        };
-        auto next = [&](Value last) {
-          return findNext(b, loc, op, input, row, size, last);
-        };
-        auto loop = scf::ForOp::create(b, loc, number(0), number(count - 1),
-                                       number(1), number(-1));
-        {
-          OpBuilder::InsertionGuard guard(b);
-          b.setInsertionPointToStart(loop.getBody());
-          Value best = next(loop.getRegionIterArg(0));
-          memref::StoreOp::create(
-              b, loc, toInteger(best), output,
-              ValueRange{row, loop.getInductionVar(), number(0)});
-          scf::YieldOp::create(b, loc, best);
-        }
-        return toInteger(next(loop.getResult(0)));
-      });
+  forEachLine(builder, loc, output, count - 1,
+              [&](OpBuilder &b, Value row, Value) -> Value {
+                BestPlaces best(b, op, input, output, row);
+                best.find(size, count);
+                return arith::IndexCastOp::create(
+                    b, loc, b.getI64Type(),
+                    best.placeAt(best.number(count - 1)));
+              });
   return success();
 }

@@ -261,6 +261,7 @@ LogicalResult TopKOp::verify() {
 }
 
 uint64_t TopKOp::getFlops() {
+  // Each element may sink into a heap of the best ones.
   return static_cast<uint64_t>(getInput().getType().getNumElements()) *
-         static_cast<uint64_t>(getOutput().getType().getShape().back());
+         (llvm::Log2_64_Ceil(getOutput().getType().getShape().back()) + 1);
 }
