@@ -103,13 +103,25 @@ static Value normalized(NodeImporter &n, Value x, int64_t axes,
   return n.reshape(norm.getOutput(), original);
 }
 
+/// Whether it is a constant with this number everywhere.
+static bool isEverywhere(Value value, double number) {
+  const Constant constant = evaluate(value);
+  return constant && llvm::all_of(constant.numbers(), [&](double element) {
+           return element == number;
+         });
+}
+
 /// x * scale + shift, with one scale and shift for each channel of axis 1.
+/// PyTorch's exporter writes group norm as instance norm with ones and zeros,
+/// and what is learned behind it.
 static Value perChannel(NodeImporter &n, Value x, Value scale, Value shift) {
   Expressions e{n};
   auto spread = [&](Value value) -> Value {
     return n.make<BroadcastOp>(x.getType(), value, int64_t{1});
   };
-  return e.add(e.mul(x, spread(scale)), spread(shift));
+  if (!isEverywhere(scale, 1))
+    x = e.mul(x, spread(scale));
+  return isEverywhere(shift, 0) ? x : e.add(x, spread(shift));
 }
 
 /// The inputs of InstanceNormalization and GroupNormalization.
