@@ -111,6 +111,8 @@ private:
   /// One product of the batch in matrix tiles, if it is of bf16 and there are
   /// such tiles.
   std::optional<MatrixTileProduct> inMatrixTiles() const;
+  bool isTiny() const;
+  void multiplyTiny(const float *a, const float *b, float *c) const;
   void runOne(const char *a, const char *b, char *c, char *scratchpad,
               bool isContinued) const;
 

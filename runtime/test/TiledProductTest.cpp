@@ -195,4 +195,13 @@ TEST_P(TiledProductTest, HasThemOfFewTerms) {
           isPacked);
 }
 
+/// Of so few numbers that they are multiplied one by one.
+TEST_P(TiledProductTest, HasThemOfAFewNumbers) {
+  std::minstd_rand random(3);
+  constexpr DataType type = DataType::F32;
+  for (int round = 0; round < 40; ++round)
+    check(tiles(), random, type, type, type, 1 + random() % 5, 1 + random() % 5,
+          1 + random() % 5, /*isAdded=*/random() % 2, /*isPacked=*/false);
+}
+
 } // namespace
