@@ -207,50 +207,64 @@ struct Filter {
 };
 } // namespace
 
-/// The row of the matrix for a place of the old axis.
-static SmallVector<double> rowAt(const Filter &filter, const Axis &axis,
-                                 double at) {
+namespace {
+/// What a place of the new axis is made of: places of the old one, side by
+/// side, and their weights.
+struct Row {
+  int64_t first;
+  SmallVector<double> weights;
+
+  int64_t end() const { return first + static_cast<int64_t>(weights.size()); }
+};
+} // namespace
+
+/// The row for a place of the old axis.
+static Row rowAt(const Filter &filter, const Axis &axis, double at) {
   // Where numbers are left out, the filter is wider.
   double shrink = filter.antialias ? std::min<double>(axis.scale, 1) : 1;
   double floor = std::floor(at);
   auto half = static_cast<int64_t>(std::ceil(filter.reach() / shrink));
-  SmallVector<double> row(axis.from, 0);
+  const auto middle = static_cast<int64_t>(floor);
+  auto inside = [&](int64_t place) {
+    return std::clamp<int64_t>(place, 0, axis.from - 1);
+  };
+  Row row{inside(middle + 1 - half), {}};
+  row.weights.assign(inside(middle + half) - row.first + 1, 0);
   double sum = 0;
   for (int64_t i = 1 - half; i <= half; ++i) {
     double weight =
         filter.weight((static_cast<double>(i) - (at - floor)) * shrink);
-    int64_t place = static_cast<int64_t>(floor) + i;
+    int64_t place = middle + i;
     if (filter.excludesOutside && (place < 0 || place >= axis.from))
       continue;
-    row[std::clamp<int64_t>(place, 0, axis.from - 1)] += weight;
+    row.weights[inside(place) - row.first] += weight;
     sum += weight;
   }
   if (filter.antialias || filter.excludesOutside)
-    for (double &weight : row)
+    for (double &weight : row.weights)
       weight /= sum;
   return row;
 }
 
-/// The product of the matrix of an axis with that axis of `x`; `x` itself where
-/// that is the identity.
-static Value interpolate(NodeImporter &n, Value x, int64_t index,
-                         const Axis &axis, const Filter &filter,
-                         Coordinate coordinate) {
-  auto element = cast<FloatType>(n.type(x).getElementType());
-  SmallVector<Attribute> matrix;
-  bool isIdentity = axis.from == axis.to;
-  for (int64_t i = 0; i < axis.to; ++i) {
-    SmallVector<double> row =
-        rowAt(filter, axis, coordinate(axis, static_cast<float>(i)));
-    for (auto [place, weight] : llvm::enumerate(row)) {
-      isIdentity &= weight == (static_cast<int64_t>(place) == i);
-      matrix.push_back(FloatAttr::get(element, weight));
-    }
-  }
-  if (isIdentity)
-    return x;
-  Value weights = n.constant(Constant(DenseElementsAttr::get(
-      RankedTensorType::get({axis.to, axis.from}, element), matrix)));
+/// A constant of the type of `like`.
+static Value floats(NodeImporter &n, Value like, ArrayRef<int64_t> shape,
+                    ArrayRef<double> values) {
+  auto element = cast<FloatType>(n.type(like).getElementType());
+  auto type = RankedTensorType::get(shape, element);
+  if (element.isF64())
+    return n.constant(Constant(DenseElementsAttr::get(type, values)));
+  SmallVector<float> rounded(values.begin(), values.end());
+  return n.constant(
+      Constant(DenseElementsAttr::get(type, ArrayRef<float>(rounded))));
+}
+
+/// The product of the matrix of an axis with that axis of `x`.
+static Value multiplyAxis(NodeImporter &n, Value x, int64_t index,
+                          const Axis &axis, ArrayRef<Row> rows) {
+  SmallVector<double> matrix(axis.to * axis.from, 0);
+  for (auto [place, row] : llvm::enumerate(rows))
+    llvm::copy(row.weights, matrix.begin() + place * axis.from + row.first);
+  Value weights = floats(n, x, {axis.to, axis.from}, matrix);
   SmallVector<int64_t> shape(n.shape(x));
   shape.erase(shape.begin() + index);
   shape.push_back(axis.to);
@@ -263,6 +277,96 @@ static Value interpolate(NodeImporter &n, Value x, int64_t index,
   for (int64_t i = 0; i < rank; ++i)
     permutation.push_back(i < index ? i : i == index ? rank - 1 : i - 1);
   return n.transpose(y, permutation);
+}
+
+/// The same where the axis is long, and nearly all of the matrix 0: for each
+/// tile of new places, the product of a small matrix with the old places that
+/// they are made of.
+///
+///   old places   ├─────────────┤            tile 0: 0 to 17
+///                            ├─────────────┤        1: 15 to 32
+///   matrices     18 x 32 for each tile
+///
+static Value multiplyBand(NodeImporter &n, Value x, int64_t index,
+                          const Axis &axis, ArrayRef<Row> rows) {
+  constexpr int64_t tile = 32;
+  const int64_t tiles = llvm::divideCeil(axis.to, tile);
+  auto ofTile = [&](int64_t number) {
+    return rows.slice(number * tile, std::min(tile, axis.to - number * tile));
+  };
+  SmallVector<int64_t> firsts;
+  int64_t width = 1;
+  for (int64_t number = 0; number < tiles; ++number) {
+    int64_t first = axis.from, end = 0;
+    for (const Row &row : ofTile(number)) {
+      first = std::min(first, row.first);
+      end = std::max(end, row.end());
+    }
+    firsts.push_back(first);
+    width = std::max(width, end - first);
+  }
+  SmallVector<int64_t> places;
+  SmallVector<double> matrices(tiles * width * tile, 0);
+  for (auto [number, first] : llvm::enumerate(firsts)) {
+    first = std::min(first, axis.from - width);
+    for (int64_t i = 0; i < width; ++i)
+      places.push_back(first + i);
+    for (auto [column, row] : llvm::enumerate(ofTile(number)))
+      for (auto [i, weight] : llvm::enumerate(row.weights))
+        matrices[(number * width + row.first - first + i) * tile + column] =
+            weight;
+  }
+  auto integers =
+      RankedTensorType::get({tiles, width}, n.getBuilder().getI64Type());
+  Value table = n.constant(
+      Constant(DenseElementsAttr::get(integers, ArrayRef<int64_t>(places))));
+  SmallVector<int64_t> shape(n.shape(x));
+  const int64_t rank = shape.size();
+  shape[index] = tiles;
+  shape.insert(shape.begin() + index + 1, width);
+  Value parts = n.make<GatherOp>(n.type(x).clone(shape), x, table, index,
+                                 /*shared=*/int64_t{0});
+  Value weights = floats(n, x, {tiles, width, tile}, matrices);
+  SmallVector<int64_t> product(n.shape(x));
+  product.erase(product.begin() + index);
+  product.insert(product.begin(), tiles);
+  product.push_back(tile);
+  int64_t first = 0, second = 1, next = index + 1;
+  Value y = n.make<DotGeneralOp>(n.type(x).clone(product), parts, weights,
+                                 index, first, next, second);
+  // Tiles, which are first, and their places, which are last, go to the axis.
+  SmallVector<int64_t> permutation;
+  for (int64_t i = 0; i < index; ++i)
+    permutation.push_back(i + 1);
+  llvm::append_range(permutation, ArrayRef<int64_t>{0, rank});
+  for (int64_t i = index; i + 1 < rank; ++i)
+    permutation.push_back(i + 1);
+  y = n.transpose(y, permutation);
+  SmallVector<int64_t> whole(n.shape(x));
+  whole[index] = tiles * tile;
+  y = n.reshape(y, whole);
+  return tiles * tile == axis.to ? y : n.slice(y, index, 0, axis.to);
+}
+
+/// An axis of `x` by interpolation; `x` itself where nothing changes.
+static Value interpolate(NodeImporter &n, Value x, int64_t index,
+                         const Axis &axis, const Filter &filter,
+                         Coordinate coordinate) {
+  // Above, most terms of a product are 0, and it takes longer than PyTorch.
+  constexpr int64_t longest = 128;
+  SmallVector<Row> rows;
+  bool isIdentity = axis.from == axis.to;
+  for (int64_t i = 0; i < axis.to; ++i) {
+    rows.push_back(
+        rowAt(filter, axis, coordinate(axis, static_cast<float>(i))));
+    for (auto [place, weight] : llvm::enumerate(rows.back().weights))
+      isIdentity &=
+          weight == (rows.back().first + static_cast<int64_t>(place) == i);
+  }
+  if (isIdentity)
+    return x;
+  return axis.from <= longest ? multiplyAxis(n, x, index, axis, rows)
+                              : multiplyBand(n, x, index, axis, rows);
 }
 
 /// Places that are outside of the old axis get a number of their own.
@@ -303,7 +407,7 @@ static LogicalResult resizeByProducts(NodeImporter &n, Value x,
                                       ArrayRef<Axis> axes,
                                       StringRef coordinateMode,
                                       const Filter &filter) {
-  constexpr int64_t mostWeights = 1 << 24;
+  constexpr int64_t mostPlaces = 1 << 22;
   Type element = n.type(x).getElementType();
   if (!isa<FloatType>(element))
     return n.error("interpolates numbers that are not floating-point, which is "
@@ -318,7 +422,7 @@ static LogicalResult resizeByProducts(NodeImporter &n, Value x,
     };
   double outside = n.attribute("extrapolation_value", 0.0);
   for (auto [index, axis] : llvm::enumerate(axes)) {
-    if (axis.to > mostWeights / axis.from)
+    if (axis.to > mostPlaces)
       return n.error("resizes axis " + llvm::Twine(index) + " from " +
                      llvm::Twine(axis.from) + " to " + llvm::Twine(axis.to) +
                      ", which is too large");

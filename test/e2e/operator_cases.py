@@ -749,22 +749,34 @@ def bits():
 def interpolated():
     x = numbers(1, 2, 3, 4)
 
-    def resized(mode, length, axis, y):
-        at = (np.arange(length) + 0.5) * y.shape[axis] / length - 0.5
+    def resized(mode, length, axis, y, antialias=False):
+        scale = length / y.shape[axis]
+        at = (np.arange(length) + 0.5) / scale - 0.5
+        shrink = min(scale, 1) if antialias else 1
+        reach = math.ceil(2 / shrink)
         rows = np.zeros((length, y.shape[axis]))
         for i, place in enumerate(at):
-            for tap in range(math.floor(place) - 1, math.floor(place) + 3):
-                d = abs(place - tap)
+            for tap in range(math.floor(place) + 1 - reach, math.floor(place) + reach + 1):
+                d = abs(place - tap) * shrink
                 if mode == "linear":
                     weight = max(0, 1 - d)
                 else:
                     weight = 1.25 * d**3 - 2.25 * d**2 + 1 if d < 1 else -0.75 * (d**3 - 5 * d**2 + 8 * d - 4) if d < 2 else 0
                 rows[i, min(max(tap, 0), y.shape[axis] - 1)] += weight
+        if antialias:
+            rows /= rows.sum(1, keepdims=True)
         return np.moveaxis(np.tensordot(rows, y, (1, axis)), 0, axis)
 
     for mode in ("linear", "cubic"):
         want = resized(mode, 7, 3, resized(mode, 5, 2, x))
         case("Resize", [x, None, None, Known([1, 2, 5, 7])], want.astype(F), mode=mode, tolerance=1e-5)
+        # Of long axes, the last one and others, to more places and to fewer; places are counted in f32.
+        for shape, axis, length in (((1, 2, 200), 2, 700), ((1, 130, 3), 1, 260), ((2, 1, 1000), 2, 40), ((1, 150, 2, 2), 1, 151), ((1, 1, 3000), 2, 12000)):
+            y = numbers(*shape)
+            sizes = Known([length if i == axis else size for i, size in enumerate(shape)])
+            case("Resize", [y, None, None, sizes], resized(mode, length, axis, y).astype(F), mode=mode, tolerance=3e-4)
+            want = resized(mode, length, axis, y, antialias=True).astype(F)
+            case("Resize", [y, None, None, sizes], want, mode=mode, antialias=1, version=18, tolerance=3e-4)
 
 
 def quantized():
