@@ -771,6 +771,8 @@ Value NodeImporter::mean(Value value, ArrayRef<int64_t> axes, bool keepAxes) {
 
 Value NodeImporter::slice(Value value, int64_t axis, int64_t start,
                           int64_t limit) {
+  if (start == 0 && limit == shape(value)[axis])
+    return value;
   SmallVector<int64_t> starts(shape(value).size(), 0), limits(shape(value));
   SmallVector<int64_t> strides(shape(value).size(), 1);
   starts[axis] = start;

@@ -193,6 +193,25 @@ OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
   return {};
 }
 
+// What takes all, or adds nothing, copies.
+
+OpFoldResult SliceOp::fold(FoldAdaptor) {
+  return getInput().getType() == getOutput().getType()
+             ? OpFoldResult(getInput())
+             : OpFoldResult();
+}
+
+OpFoldResult PadOp::fold(FoldAdaptor) {
+  return getInput().getType() == getOutput().getType()
+             ? OpFoldResult(getInput())
+             : OpFoldResult();
+}
+
+OpFoldResult ConcatOp::fold(FoldAdaptor) {
+  return getInputs().size() == 1 ? OpFoldResult(getInputs().front())
+                                 : OpFoldResult();
+}
+
 LogicalResult BroadcastOp::verify() {
   auto input = getInput().getType(), output = getOutput().getType();
   if (failed(

@@ -182,6 +182,7 @@ def NN_SliceOp : NN_InferredMoveOp<"slice", ["propagateBatch", "rebatch"]> {
     $input `starts` $starts `limits` $limits `strides` $strides attr-dict
     `:` type($input) `->` type($output)
   }];
+  let hasFolder = 1;
 }
 
 def NN_PadOp : NN_InferredMoveOp<"pad", ["propagateBatch"]> {
@@ -198,6 +199,7 @@ def NN_PadOp : NN_InferredMoveOp<"pad", ["propagateBatch"]> {
     $input `low` $low `high` $high `interior` $interior attr-dict
     `:` type($input) `->` type($output)
   }];
+  let hasFolder = 1;
 }
 
 def NN_ConcatOp : NN_InferredMoveOp<"concat", ["propagateBatch", "demandBatch"]> {
@@ -207,6 +209,7 @@ def NN_ConcatOp : NN_InferredMoveOp<"concat", ["propagateBatch", "demandBatch"]>
   let assemblyFormat = [{
     $inputs `axis` $axis attr-dict `:` functional-type($inputs, $output)
   }];
+  let hasFolder = 1;
 }
 
 def NN_GatherOp : NN_InferredMoveOp<"gather", ["propagateBatch"]> {
