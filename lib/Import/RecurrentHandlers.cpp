@@ -37,7 +37,14 @@ protected:
   /// What else an operator reads.
   virtual LogicalResult readMore() { return success(); }
   virtual bool hasCell() const { return false; }
+  /// Whether it reads gates by `gate` wherever this order is another one.
+  virtual bool canReorder(ArrayRef<int64_t>) const { return false; }
 
+  /// A gate, by its place in the operator's order, of the last axis of what is
+  /// made of weights.
+  Value gate(int64_t d, Value x, int64_t index) {
+    return part(x, orders[d].empty() ? index : orders[d][index]);
+  }
   /// Part `part` of the last axis, which has parts of the hidden size.
   Value part(Value x, int64_t index, int64_t count = 1) {
     return n.slice(x, n.type(x).getRank() - 1, index * hidden,
@@ -74,13 +81,7 @@ protected:
     return activations[d * defaults.size() + index](e, x);
   }
   /// Row `d` of an operand with a row for each direction; null without it.
-  Value rowOf(size_t index, int64_t d) {
-    if (!n.hasInput(index))
-      return {};
-    Value all = n.tensor(index);
-    SmallVector<int64_t> shape(n.shape(all).drop_front());
-    return n.reshape(n.slice(all, 0, d, d + 1), shape);
-  }
+  Value rowOf(size_t index, int64_t d);
   LogicalResult checkShape(size_t index, ArrayRef<int64_t> expected,
                            StringRef name);
 
@@ -98,8 +99,11 @@ protected:
   double clip = 0;
   /// By direction; biases are null where there are none.
   SmallVector<Value> weights, recurrence, inputBias, stateBias;
+  /// By direction: where the gates of all these are. Empty: in order.
+  SmallVector<SmallVector<int64_t>> orders;
 
 private:
+  void findOrder(int64_t d);
   LogicalResult readShapes();
   LogicalResult readActivations();
   /// Whether each sample's sequence goes on at `place`; null if all do.
@@ -117,6 +121,94 @@ private:
   Value lengths;
   bool isReverse = false;
 };
+
+/// What the slices `[first, limit)` of the first axis of `x` are, if they are
+/// an operand that was concatenated.
+Value findPiece(Value x, int64_t first, int64_t limit) {
+  auto concat = x.getDefiningOp<ConcatOp>();
+  if (!concat || concat.getAxis() != 0)
+    return {};
+  for (Value piece : concat.getInputs()) {
+    const int64_t size = cast<RankedTensorType>(piece.getType()).getDimSize(0);
+    if (first == 0 && limit == size)
+      return piece;
+    if (first < size)
+      return {};
+    first -= size;
+    limit -= size;
+  }
+  return {};
+}
+
+Value Recurrence::rowOf(size_t index, int64_t d) {
+  if (!n.hasInput(index))
+    return {};
+  Value all = n.tensor(index);
+  SmallVector<int64_t> shape(n.shape(all).drop_front());
+  Value row = findPiece(all, d, d + 1);
+  if (!row)
+    row = directions == 1 ? all : n.slice(all, 0, d, d + 1);
+  if (auto reshape = row.getDefiningOp<ReshapeOp>())
+    if (n.shape(reshape.getInput()) == ArrayRef<int64_t>(shape))
+      return reshape.getInput();
+  return n.reshape(row, shape);
+}
+
+/// What was cut into gates and put together in another order.
+struct OrderedGates {
+  Value source;
+  SmallVector<int64_t> order; // places in the source
+};
+
+std::optional<OrderedGates> matchGates(Value rows, int64_t gates,
+                                       int64_t hidden) {
+  auto concat = rows.getDefiningOp<ConcatOp>();
+  if (!concat || concat.getAxis() != 0)
+    return std::nullopt;
+  OrderedGates result;
+  for (Value piece : concat.getInputs()) {
+    auto slice = piece.getDefiningOp<SliceOp>();
+    if (!slice || slice.getOutput().getType().getDimSize(0) % hidden != 0 ||
+        slice.getStarts()[0] % hidden != 0 || slice.getStrides()[0] != 1 ||
+        slice.getOutput().getType().getShape().drop_front() !=
+            slice.getInput().getType().getShape().drop_front() ||
+        slice.getInput().getType() != rows.getType() ||
+        (result.source && slice.getInput() != result.source))
+      return std::nullopt;
+    result.source = slice.getInput();
+    const int64_t first = slice.getStarts()[0] / hidden;
+    const int64_t count = slice.getOutput().getType().getDimSize(0) / hidden;
+    llvm::append_range(result.order, llvm::seq(first, first + count));
+  }
+  SmallVector<int64_t> sorted(result.order);
+  llvm::sort(sorted);
+  return llvm::equal(sorted, llvm::seq(gates)) ? std::optional(result)
+                                               : std::nullopt;
+}
+
+/// Exporters put the gates of a framework's weights into the operator's order,
+/// in each step anew: they are taken as they lie where all of them are in the
+/// same order.
+void Recurrence::findOrder(int64_t d) {
+  SmallVector<int64_t> order;
+  SmallVector<std::pair<Value *, Value>> sources;
+  for (SmallVector<Value> *values :
+       {&weights, &recurrence, &inputBias, &stateBias}) {
+    Value &own = (*values)[d];
+    if (!own)
+      continue;
+    auto found = matchGates(own, gates, hidden);
+    if (!found || (!order.empty() && found->order != order))
+      return;
+    order = found->order;
+    sources.emplace_back(&own, found->source);
+  }
+  if (!canReorder(order))
+    return;
+  for (auto [own, source] : sources)
+    *own = source;
+  orders[d] = order;
+}
 
 LogicalResult Recurrence::checkShape(size_t index, ArrayRef<int64_t> expected,
                                      StringRef name) {
@@ -175,8 +267,16 @@ LogicalResult Recurrence::readShapes() {
     weights.push_back(rowOf(1, d));
     recurrence.push_back(rowOf(2, d));
     Value both = rowOf(3, d);
-    inputBias.push_back(both ? part(both, 0, gates) : Value());
-    stateBias.push_back(both ? part(both, gates, gates) : Value());
+    auto bias = [&](int64_t first) -> Value {
+      if (!both)
+        return {};
+      Value piece = findPiece(both, first * hidden, (first + gates) * hidden);
+      return piece ? piece : part(both, first, gates);
+    };
+    inputBias.push_back(bias(0));
+    stateBias.push_back(bias(gates));
+    orders.emplace_back();
+    findOrder(d);
   }
   return success();
 }
@@ -315,6 +415,9 @@ private:
     resetsProduct = n.attribute("linear_before_reset", int64_t{0}) != 0;
     return success();
   }
+  bool canReorder(ArrayRef<int64_t> order) const override {
+    return order.back() == 2;
+  }
   void step(int64_t d, Value fromInput, Value &h, Value &) override {
     Value bias = stateBias[d];
     Value gatesBias = bias ? part(bias, 0, 2) : Value();
@@ -322,8 +425,8 @@ private:
     Value state = fromState(d, h, 0, resetsProduct ? 3 : 2);
     Value both = part(fromInput, 0, 2);
     both = plusRow(plus(both, state ? part(state, 0, 2) : Value()), gatesBias);
-    Value update = activate(d, 0, part(both, 0));
-    Value reset = activate(d, 0, part(both, 1));
+    Value update = activate(d, 0, gate(d, both, 0));
+    Value reset = activate(d, 0, gate(d, both, 1));
     Value row =
         hiddenBias ? n.broadcastTo(hiddenBias, {batch, hidden}) : Value();
     Value fromHidden;
@@ -346,6 +449,7 @@ public:
 
 private:
   bool hasCell() const override { return true; }
+  bool canReorder(ArrayRef<int64_t>) const override { return true; }
   LogicalResult readMore() override {
     isCoupled = n.attribute("input_forget", int64_t{0}) != 0;
     for (int64_t d = 0; d < directions; ++d)
@@ -362,12 +466,12 @@ private:
   void step(int64_t d, Value fromInput, Value &h, Value &c) override {
     Value all = plus(fromInput, fromState(d, h, 0, 4));
     all = plusRow(all, stateBias[d]);
-    Value input = activate(d, 0, peep(d, 0, part(all, 0), c));
+    Value input = activate(d, 0, peep(d, 0, gate(d, all, 0), c));
     Value forget = isCoupled ? e.sub(1, input)
-                             : activate(d, 0, peep(d, 2, part(all, 2), c));
-    Value cell = activate(d, 1, part(all, 3));
+                             : activate(d, 0, peep(d, 2, gate(d, all, 2), c));
+    Value cell = activate(d, 1, gate(d, all, 3));
     c = plus(times(forget, c), e.mul(input, cell));
-    Value output = activate(d, 0, peep(d, 1, part(all, 1), c));
+    Value output = activate(d, 0, peep(d, 1, gate(d, all, 1), c));
     double bound = std::exchange(clip, 0);
     h = e.mul(output, activate(d, 2, c));
     clip = bound;

@@ -708,6 +708,52 @@ def recurrences():
     back, (hb, cb) = states(lstm, w, r, b, 1, range(length)[::-1], (h0[1], c0[1]))
     want = [np.stack([ahead, back], 1), np.stack([h, hb]), np.stack([c, cb])]
     case("LSTM", [x, w, r, b, None, h0, c0], want, hidden_size=hidden, direction="bidirectional", tolerance=1e-5)
+    # Gates lie in a framework's order, and nodes put them into that of the operator.
+    reordered("LSTM", [x, w, r, b, None, h0, c0], want, hidden, [[0, 3, 1, 2], [0, 3, 1, 2]], direction="bidirectional")
+    reordered("LSTM", [x, w, r, b, None, h0, c0], want, hidden, [[3, 2, 0, 1], [1, 0, 3, 2]], direction="bidirectional")
+    for order in ([1, 0, 2], [2, 0, 1]):
+        w, r, b = operands(3)
+        ys, (h,) = states(gru(True), w, r, b, 0, range(length), (zero,))
+        reordered("GRU", [x, w, r, b], [ys[:, None], h[None]], hidden, [order], linear_before_reset=1)
+
+
+def reordered(op, operands, expected, hidden, orders, **attributes):
+    """Gate i of the operator is gate orders[direction][i] of what the nodes begin with."""
+    inputs = {f"x{i}": operand for i, operand in enumerate(operands) if operand is not None and not 1 <= i <= 3}
+    constants, axis = {}, np.array([0])
+    pieces = []  # of an operand: name, gates, order
+    for d, order in enumerate(orders):
+        for i in (1, 2, 3):
+            for half, array in enumerate(np.split(operands[i][d], 2) if i == 3 else [operands[i][d]]):
+                gates = np.split(array, len(order))
+                inputs[name := f"g{i}{d}{half}"] = np.concatenate([gates[order.index(k)] for k in range(len(order))])
+                pieces.append((name, order))
+    for k in range(5):
+        constants[f"s{k}"] = np.array([k * hidden])
+    constants["axis"] = axis
+
+    def nodes(prefix):
+        result = []
+
+        def make(kind, names, output, **more):
+            result.append(node(kind, [prefix + each for each in names], [prefix + output], attributes=[attribute_of(*each) for each in more.items()]))
+
+        for name, order in pieces:
+            for i, k in enumerate(order):
+                make("Slice", [name, f"s{k}", f"s{k + 1}", "axis"], f"{name}p{i}")
+            make("Concat", [f"{name}p{i}" for i in range(len(order))], f"{name}c", axis=0)
+        for i in (1, 2, 3):
+            for d in range(len(orders)):
+                if i == 3:
+                    make("Concat", [f"g3{d}0c", f"g3{d}1c"], f"g{i}{d}", axis=0)
+                make("Unsqueeze", [f"g{i}{d}" if i == 3 else f"g{i}{d}0c", "axis"], f"u{i}{d}")
+            make("Concat", [f"u{i}{d}" for d in range(len(orders))], f"x{i}", axis=0)
+        listed = [attribute_of(name, given) for name, given in {**attributes, "hidden_size": hidden}.items()]
+        names = [prefix + f"x{i}" if operand is not None else "" for i, operand in enumerate(operands)]
+        result.append(node(op, names, [f"{prefix}y{i}" for i in range(len(expected))], attributes=listed))
+        return result
+
+    add(op, nodes, inputs, constants, expected, tolerance=1e-5)
 
 
 def phrases():
