@@ -436,6 +436,13 @@ def indexed():
     case("CumSum", [x, Known(-2)], sums - x, exclusive=1, tolerance=1e-5)
     case("CumSum", [x, Known(1)], np.cumsum(x[:, ::-1], 1)[:, ::-1], reverse=1, tolerance=1e-5)
     case("CumSum", [classes, Known(0)], np.array([[5, 0], [0, 0]]), reverse=1, exclusive=1)
+    # With a vector of numbers behind the axis, and some more.
+    for y in (numbers(2, 5, 19), np.arange(3 * 17).reshape(3, 17) % 7, numbers(1, 16)):
+        axis = y.ndim - 2
+        for reverse, exclusive in itertools.product((0, 1), (0, 1)):
+            turned = np.flip(y, axis) if reverse else y
+            want = np.cumsum(turned, axis, dtype=y.dtype) - (turned if exclusive else 0)
+            case("CumSum", [y, Known(axis)], np.flip(want, axis) if reverse else want, reverse=reverse, exclusive=exclusive, tolerance=1e-5)
     case("CumSum", [Known([[1, 2, 3], [4, 5, 6]]), Known(1)], np.array([[6, 5, 3], [15, 11, 6]]), reverse=1)
     case("CumSum", [Known([[1, 2, 3], [4, 5, 6]]), Known(1)], np.array([[0, 1, 3], [0, 4, 9]]), exclusive=1)
 

@@ -209,11 +209,68 @@ private:
 
 } // namespace
 
+/// Where numbers behind the axis fill vectors, whole rows of them are added.
+static void emitRowSums(OpBuilder &builder, Location loc, CumSumOp op,
+                        Value input, Value output) {
+  auto type = cast<MemRefType>(output.getType());
+  Type element = type.getElementType();
+  auto number = [&](int64_t value) -> Value {
+    return arith::ConstantIndexOp::create(builder, loc, value);
+  };
+  Value zero = number(0), one = number(1);
+  auto loop = [&](int64_t count) {
+    auto result = scf::ForOp::create(builder, loc, zero, number(count), one);
+    builder.setInsertionPointToStart(result.getBody());
+    return result;
+  };
+  OpBuilder::InsertionGuard guard(builder);
+  scf::ForOp rows = loop(type.getDimSize(0));
+  rows->setAttr(pipeline::rowsAttrName, builder.getUnitAttr());
+  Value before = rows.getInductionVar();
+  Value nothing =
+      arith::ConstantOp::create(builder, loc, builder.getZeroAttr(element));
+  const int64_t length = type.getDimSize(1);
+  // The sum up to a place, without or with it, from the sum before that place.
+  auto emitPlace = [&](Value place, Value last, bool isFirst) {
+    OpBuilder::InsertionGuard guard(builder);
+    Value behind = loop(type.getDimSize(2)).getInductionVar();
+    auto at = [&](Value memory, Value index) -> Value {
+      return memref::LoadOp::create(builder, loc, memory,
+                                    ValueRange{before, index, behind});
+    };
+    Value sum = isFirst ? nothing : at(output, last);
+    if (!op.getExclusive() || !isFirst) {
+      Value next = at(input, op.getExclusive() ? last : place);
+      sum = isa<FloatType>(element)
+                ? Value(arith::AddFOp::create(builder, loc, sum, next))
+                : arith::AddIOp::create(builder, loc, sum, next);
+    }
+    memref::StoreOp::create(builder, loc, sum, output,
+                            ValueRange{before, place, behind});
+  };
+  const bool isReverse = op.getReverse();
+  emitPlace(number(isReverse ? length - 1 : 0), {}, /*isFirst=*/true);
+  if (length == 1)
+    return;
+  Value turn = loop(length - 1).getInductionVar();
+  Value place =
+      isReverse
+          ? Value(arith::SubIOp::create(builder, loc, number(length - 2), turn))
+          : arith::AddIOp::create(builder, loc, turn, one);
+  Value last =
+      isReverse ? Value(arith::AddIOp::create(builder, loc, place, one)) : turn;
+  emitPlace(place, last, /*isFirst=*/false);
+}
+
 LogicalResult KernelEmitter::emitCumSum(CumSumOp op) {
   auto type = op.getOutput().getType();
   SmallVector<int64_t> sizes = aroundAxis(type, op.getAxis());
   Value input = reshaped(builder, loc, memoryOf(op.getInput()), sizes);
   Value output = reshaped(builder, loc, memoryOf(op.getOutput()), sizes);
+  if (lanes > 1 && sizes[2] >= lanes) {
+    emitRowSums(builder, loc, op, input, output);
+    return success();
+  }
   int64_t length = sizes[1];
   bool reverse = op.getReverse(), exclusive = op.getExclusive();
   Type element = getScalarType(type.getElementType());

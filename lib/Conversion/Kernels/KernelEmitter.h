@@ -125,7 +125,7 @@ private:
 
   mlir::OpBuilder &builder;
   mlir::Location loc;
-  unsigned lanes;
+  int64_t lanes;
   llvm::DenseMap<mlir::Value, mlir::Value> memories;
   llvm::DenseSet<mlir::Value> summands;
 };
