@@ -1,6 +1,7 @@
 //===- PoolKernels.cpp - `max_pool_*` and `avg_pool_*` --------------------===//
 #include "cpu/KernelBuilder.h"
 #include "cpu/MaxPool.h"
+#include "cpu/MaxPoolRows.h"
 
 #include <cmath>
 #include <optional>
@@ -22,6 +23,8 @@ struct PoolShape {
   PoolShape(Descriptor &descriptor, bool average, KernelBuilder &builder);
   pooling_v2_forward::primitive_desc forward(KernelBuilder &builder) const;
   pooling_v2_backward::primitive_desc backward(KernelBuilder &builder) const;
+  /// As our own code has it.
+  MaxPool::Shape windows() const;
   /// Our own code for it; nothing where there is none.
   std::optional<MaxPool> inLanes() const;
 };
@@ -91,12 +94,15 @@ PoolShape::backward(KernelBuilder &builder) const {
           forward(builder)};
 }
 
+MaxPool::Shape PoolShape::windows() const {
+  return {KernelBuilder::windowSizes(src, dst,
+                                     KernelBuilder::imageAxes(kernel, 0, 1),
+                                     strides, dilations, padLow),
+          src.data_type() == KernelBuilder::Type::bf16};
+}
+
 std::optional<MaxPool> PoolShape::inLanes() const {
-  const MaxPool::Shape shape{
-      KernelBuilder::windowSizes(src, dst,
-                                 KernelBuilder::imageAxes(kernel, 0, 1),
-                                 strides, dilations, padLow),
-      src.data_type() == KernelBuilder::Type::bf16};
+  const MaxPool::Shape shape = windows();
   return MaxPool::isPossible(shape) ? std::optional(MaxPool(shape))
                                     : std::nullopt;
 }
@@ -149,6 +155,18 @@ void pp::runtime::buildMaxPoolForward(Descriptor &descriptor,
           own.run(static_cast<const char *>(tensors[0]) + from,
                   static_cast<char *>(tensors[1]) + to);
         });
+  if (MaxPoolRows::isPossible(shape.windows())) {
+    const MaxPoolRows own(shape.windows());
+    return builder.setFunction(
+        {KernelBuilder::tensorOf(shape.src),
+         KernelBuilder::tensorOf(shape.dst)},
+        [own, from = shape.srcOffset,
+         to = shape.dstOffset](void *const *tensors, void *scratchpad) {
+          own.run(static_cast<const char *>(tensors[0]) + from,
+                  static_cast<char *>(tensors[1]) + to, scratchpad);
+        },
+        own.getScratchpadBytes());
+  }
   auto src = builder.addTensor(shape.src, shape.srcOffset);
   auto dst = builder.addResult(shape.dst, shape.dstOffset);
   auto srcInside = readAs(builder, src, shape.srcInside);
@@ -186,6 +204,20 @@ void pp::runtime::buildMaxPoolBackward(Descriptor &descriptor,
           own.runGradient(at(0, from), at(1, to), at(2, from), scratchpad);
         },
         own->getScratchpadBytes());
+  if (MaxPoolRows::isPossible(shape.windows())) {
+    const MaxPoolRows own(shape.windows());
+    return builder.setFunction(
+        {KernelBuilder::tensorOf(shape.src), KernelBuilder::tensorOf(shape.dst),
+         KernelBuilder::tensorOf(shape.src)},
+        [own, from = shape.srcOffset,
+         to = shape.dstOffset](void *const *tensors, void *scratchpad) {
+          auto at = [&](int tensor, uint64_t offset) {
+            return static_cast<char *>(tensors[tensor]) + offset;
+          };
+          own.runGradient(at(0, from), at(1, to), at(2, from), scratchpad);
+        },
+        own.getScratchpadBytes());
+  }
   auto src = builder.addTensor(shape.src, shape.srcOffset);
   auto diffDst = builder.addTensor(shape.dst, shape.dstOffset);
   auto diffSrc = builder.addResult(shape.src, shape.srcOffset);
