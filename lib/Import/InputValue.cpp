@@ -30,7 +30,7 @@ static Attribute readElement(Type element, onnx::DataType dataType,
   bool isUnsigned =
       dataType == onnx::DataType::Bool || element.isUnsignedInteger();
   if (isUnsigned
-          ? isNegative && !number.isZero() ||
+          ? (isNegative && !number.isZero()) ||
                 !number.isIntN(dataType == onnx::DataType::Bool ? 1 : width)
           : !number.isSignedIntN(width))
     return {};
