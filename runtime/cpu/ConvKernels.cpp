@@ -4,6 +4,7 @@
 #include "cpu/ConvLibrary.h"
 #include "cpu/ConvOwnKernels.h"
 #include "cpu/PackedWeights.h"
+#include "cpu/SignalConvolution.h"
 
 #include <algorithm>
 #include <functional>
@@ -221,6 +222,13 @@ static std::vector<ConvPiece> takeApart(const ConvShape &shape,
   return pieces;
 }
 
+/// Whether it is computed along a signal.
+static bool isOfSignals(Descriptor &descriptor, KernelBuilder &builder,
+                        Direction direction) {
+  return SignalConvolution::isPreferred(
+      ConvShape(descriptor, builder, Division::None), direction);
+}
+
 void pp::runtime::buildConvForward(Descriptor &descriptor,
                                    KernelBuilder &builder) {
   const ConvEpilogue epilogue(descriptor);
@@ -228,6 +236,10 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
       windows && !epilogue.hasResidual)
     return buildDepthwise(*windows, Direction::Forward, epilogue, descriptor,
                           builder);
+  if (isOfSignals(descriptor, builder, Direction::Forward))
+    return buildSignalConvolution(
+        ConvShape(descriptor, builder, Division::None), Direction::Forward,
+        epilogue, builder);
   const bool isInOwnTiles = isInTiles(descriptor, builder, Direction::Forward);
   const bool isInPairs = isForwardInPairs(descriptor, builder);
   const bool isOfMatrices =
@@ -254,6 +266,7 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
   ConvForward forward(shape, epilogue, builder);
   const ConvForward::Desc &desc = forward.plain;
   demandEqualParts(shape, desc);
+  demandShownBits(shape, builder);
   ForwardTensors all;
   all.src = readAs(builder, builder.addTensor(shape.src, shape.srcOffset),
                    desc.src_desc());
@@ -292,7 +305,8 @@ bool pp::runtime::isConvFused(Descriptor &descriptor, KernelBuilder &builder) {
   ConvEpilogue epilogue(descriptor);
   if (findForwardWindows(descriptor, builder))
     return !epilogue.hasResidual;
-  if (isInTiles(descriptor, builder, Direction::Forward) ||
+  if (isOfSignals(descriptor, builder, Direction::Forward) ||
+      isInTiles(descriptor, builder, Direction::Forward) ||
       isForwardInPairs(descriptor, builder) ||
       isInMatrixTiles(descriptor, builder, Direction::Forward) ||
       isOfFewPixels(descriptor, builder, Direction::Forward))
@@ -306,6 +320,10 @@ void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
   if (auto windows = findBackwardWindows(descriptor, builder))
     return buildDepthwise(*windows, Direction::Backward, {}, descriptor,
                           builder);
+  if (isOfSignals(descriptor, builder, Direction::Backward))
+    return buildSignalConvolution(
+        ConvShape(descriptor, builder, Division::None), Direction::Backward, {},
+        builder);
   bool isInOwnTiles = isInTiles(descriptor, builder, Direction::Backward);
   bool isOfMatrices = isInMatrixTiles(descriptor, builder, Direction::Backward);
   if (isOfFewPixels(descriptor, builder, Direction::Backward))
@@ -322,6 +340,7 @@ void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
     return buildMatrixTiles(shape, Direction::Backward, {}, builder);
   auto desc = describeBackwardData(shape, builder);
   demandEqualParts(shape, desc);
+  demandShownBits(shape, builder);
   auto diffDst = builder.addTensor(shape.dst, shape.dstOffset);
   auto weights = addWeights(shape, desc, builder);
   auto diffSrc = builder.addResult(shape.src, shape.srcOffset);
@@ -376,7 +395,8 @@ void pp::runtime::buildPackConvBackwardData(Descriptor &descriptor,
 
 uint64_t pp::runtime::measurePackedConvForward(Descriptor &descriptor,
                                                KernelBuilder &builder) {
-  if (findForwardWindows(descriptor, builder))
+  if (findForwardWindows(descriptor, builder) ||
+      isOfSignals(descriptor, builder, Direction::Forward))
     return 0;
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   if (isInTiles(descriptor, builder, Direction::Forward))
@@ -395,7 +415,8 @@ uint64_t pp::runtime::measurePackedConvForward(Descriptor &descriptor,
 
 uint64_t pp::runtime::measurePackedConvBackwardData(Descriptor &descriptor,
                                                     KernelBuilder &builder) {
-  if (findBackwardWindows(descriptor, builder))
+  if (findBackwardWindows(descriptor, builder) ||
+      isOfSignals(descriptor, builder, Direction::Backward))
     return 0;
   ConvShape shape(descriptor, builder, Division::Samples);
   if (isInTiles(descriptor, builder, Direction::Backward))

@@ -36,6 +36,16 @@ void demandEqualParts(const ConvShape &shape, const Desc &desc) {
     throw DescriptorError("parts: would have other bits than the whole");
 }
 
+/// The order in which the library's products add may depend on how many samples
+/// there are, which trying parts out does not show where the sums are rounded
+/// to 16 bits.
+inline void demandShownBits(const ConvShape &shape,
+                            const KernelBuilder &builder) {
+  if (!builder.isWhole() && !shape.isReliable(/*isWeightGradient=*/false) &&
+      shape.src.data_type() != KernelBuilder::Type::f32)
+    throw DescriptorError("parts: may have other bits than the whole");
+}
+
 /// What `make` makes of the shape. Where the library has no generated code for
 /// it, which is a hundred times faster than its other code, the next of these
 /// is tried: the direct algorithm, copies in another layout, copies in f32.

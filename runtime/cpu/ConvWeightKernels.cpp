@@ -8,6 +8,7 @@
 #include "cpu/ConvTensors.h"
 #include "cpu/PairProduct.h"
 #include "cpu/Processor.h"
+#include "cpu/SignalConvolution.h"
 #include "cpu/TiledProduct.h"
 #include "cpu/WinogradGradient.h"
 
@@ -124,9 +125,8 @@ makeGradientProduct(const ConvGradientProduct::Shape &shape) {
 bool pp::runtime::isConvAddedInPlace(Descriptor &descriptor,
                                      KernelBuilder &builder) {
   const ConvShape whole(descriptor, builder, Division::None);
-  if (findGradientTiles(whole))
-    return true;
-  if (whole.gradientPairs())
+  if (findGradientTiles(whole) || whole.gradientPairs() ||
+      SignalRows::isPreferred(whole))
     return true;
   const auto sizes = whole.gradientProduct();
   return sizes && (ConvGradientTiles::isPreferred(*sizes)
@@ -162,6 +162,8 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
   const int64_t together = readTogether(descriptor, whole.isAdded);
   if (auto windows = findGradientWindows(whole, builder))
     return buildDepthwiseGradient(*windows, whole, builder);
+  if (SignalRows::isPreferred(whole))
+    return buildSignalGradient(whole, builder);
   if (const auto pairs = whole.gradientPairs()) {
     ConvShape part(descriptor, builder, Division::Outputs);
     part.isAdded = whole.isAdded;

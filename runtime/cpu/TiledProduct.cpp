@@ -414,6 +414,17 @@ static void copyMatrix(const float *from, int64_t fromRow, int64_t fromColumn,
   }
 }
 
+void TiledProduct::transpose(Numbers from, int64_t rows, int64_t columns,
+                             float *to, int64_t toColumn, int64_t toRow) {
+  if (from.columnStride == 1 && toRow == 1)
+    return transposeMatrix<false>(from.data, from.rowStride, rows, columns, to,
+                                  toColumn);
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      to[column * toColumn + row * toRow] =
+          from.data[row * from.rowStride + column * from.columnStride];
+}
+
 /// Writes what was computed in f32 into a matrix of any type.
 template <typename Writer>
 PP_AVX2 static void writeMatrix(const float *from, int64_t rows,

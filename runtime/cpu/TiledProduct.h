@@ -102,6 +102,16 @@ public:
   static void packTileRows(int64_t tileRows, const float *from,
                            int64_t rowStride, int64_t terms, float *to);
 
+  /// A matrix of f32; strides in elements.
+  struct Numbers {
+    const float *data;
+    int64_t rowStride, columnStride;
+  };
+  /// Writes it with columns `toColumn` apart and rows `toRow` apart; fastest
+  /// where its rows are in one piece and those columns are.
+  static void transpose(Numbers from, int64_t rows, int64_t columns, float *to,
+                        int64_t toColumn, int64_t toRow = 1);
+
 private:
   /// Terms of a block of c.
   struct Block {

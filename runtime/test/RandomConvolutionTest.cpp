@@ -34,6 +34,8 @@ struct Convolution {
 
   Convolution() = default;
   explicit Convolution(Choice &choice);
+  /// Along one axis, with a long window or much padding.
+  static Convolution ofSignal(Choice &choice);
 
   Dims weightSizes() const {
     Dims sizes{outputs, channels / groups};
@@ -104,6 +106,34 @@ Convolution::Convolution(Choice &choice) {
             : choice.of<const char *>({"winograd", "winograd2", "winograd4"});
   else if (layout == "plain" && choice.upTo(3) == 0)
     type = DataType::F16;
+}
+
+Convolution Convolution::ofSignal(Choice &choice) {
+  Convolution one;
+  one.samples = choice.of({1, 1, 2, 3});
+  one.channels = choice.of({1, 2, 5, 8, 16, 24, 32, 48});
+  one.outputs = choice.of({1, 7, 8, 16, 20, 32, 33, 64});
+  const int64_t window = choice.of({2, 3, 5, 13, 14, 17, 31, 40});
+  const int64_t stride = choice.of({1, 1, 1, 2, 3, 7});
+  const int64_t dilation = choice.of({1, 1, 2, 4});
+  const int64_t reach = (window - 1) * dilation + 1;
+  const int64_t low = choice.upTo(reach - 1), high = choice.upTo(reach - 1);
+  const int64_t length = std::max(choice.upTo(150, 1), reach - low);
+  const int64_t result = (length + low + high - reach) / stride + 1;
+  // Where the last window ends inside, the signal is shorter.
+  const int64_t behind = (result - 1) * stride + reach - length - low;
+  one.window = {window};
+  one.strides = {stride};
+  one.dilations = {dilation};
+  one.padLow = {low};
+  one.padHigh = {std::max<int64_t>(behind, 0)};
+  one.image = {length + std::min<int64_t>(behind, 0)};
+  one.result = {result};
+  one.layout = choice.of<const char *>(
+      {"plain", "channels_last", "channels_last", "blocked8", "blocked16"});
+  one.type =
+      choice.of({DataType::F32, DataType::F32, DataType::F32, DataType::BF16});
+  return one;
 }
 
 void Convolution::forEachTerm(
@@ -210,12 +240,13 @@ std::vector<Case> makeCases(const Convolution &c, Choice &choice) {
   return {forward, backward, gradient};
 }
 
-TEST(RandomKernels, ConvolveRightly) {
+/// `choose` makes the sizes of each.
+template <typename Choose> static void checkConvolutions(const Choose &choose) {
   constexpr int64_t mostTerms = 2'000'000;
   unsigned made = 0, tried = 0;
   for (unsigned seed = 1; tried < countCases(60); ++seed) {
     Choice choice(seed);
-    const Convolution sizes(choice);
+    const Convolution sizes = choose(choice);
     if (sizes.samples * countOf(sizes.result) * countOf(sizes.weightSizes()) >
         mostTerms)
       continue;
@@ -223,11 +254,19 @@ TEST(RandomKernels, ConvolveRightly) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     for (const Case &each : makeCases(sizes, choice))
       made += check(each, seed);
-    if (HasFailure())
+    if (testing::Test::HasFailure())
       return;
   }
   // Some activations of bf16 are not made on some processors.
   EXPECT_GT(made, 2 * tried);
+}
+
+TEST(RandomKernels, ConvolveRightly) {
+  checkConvolutions([](Choice &choice) { return Convolution(choice); });
+}
+
+TEST(RandomKernels, ConvolveSignalsRightly) {
+  checkConvolutions(Convolution::ofSignal);
 }
 
 /// Weights of a megabyte for few pixels, with all kinds of epilogues, and the

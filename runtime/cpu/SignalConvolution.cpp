@@ -1,0 +1,437 @@
+//===- SignalConvolution.cpp ----------------------------------------------===//
+#include "cpu/SignalConvolution.h"
+#include "cpu/ConvTensors.h"
+
+#include <algorithm>
+
+using namespace pp::runtime;
+
+using Range = KernelBuilder::Range;
+using Type = KernelBuilder::Type;
+
+//===----------------------------------------------------------------------===//
+// What windows see
+//===----------------------------------------------------------------------===//
+
+bool SignalRows::isPreferred(const ConvShape &whole) {
+  if (!TiledProduct::isPossible() || whole.strides.size() != 1 ||
+      whole.groups != 1 || whole.packedBytes != 0 || whole.tileEdge != 0 ||
+      whole.algorithm != dnnl::algorithm::convolution_direct ||
+      whole.src.data_type() != Type::f32 ||
+      whole.dst.data_type() != Type::f32 ||
+      whole.weights.data_type() != Type::f32 ||
+      (whole.strides[0] != 1 && whole.dilations[0] != 0))
+    return false;
+  return !whole.isReliable(/*isWeightGradient=*/false);
+}
+
+SignalRows::SignalRows(const ConvShape &whole, ConvDirection direction)
+    : samples(whole.src.dims()[0]), window(whole.weights.dims()[2]) {
+  auto signalOf = [](const KernelBuilder::MemoryDesc &desc) {
+    Signal signal{desc.dims()[2], desc.dims()[1],
+                  KernelBuilder::imagePlaces(desc)};
+    // Of one channel, all layouts are the same.
+    if (signal.channels == 1)
+      signal.places.block = signal.places.blockChannels = 1;
+    return signal;
+  };
+  const int64_t stride = whole.strides[0], distance = whole.dilations[0] + 1;
+  const int64_t padding = whole.padLow[0];
+  const int64_t ofOutput = whole.weights.dims()[1] * window;
+  const bool isForward = direction == ConvDirection::Forward;
+  from = signalOf(isForward ? whole.src : whole.dst);
+  to = signalOf(isForward ? whole.dst : whole.src);
+  writtenStride = isForward ? ofOutput : window;
+  readStride = isForward ? window : ofOutput;
+  advance = isForward ? stride : 1;
+  outStep = isForward ? distance : std::max(stride, distance);
+  // Of dX, each `stride` places see other taps.
+  const bool areDivided = !isForward && stride > 1;
+  taps.resize(areDivided ? stride : 1);
+  for (int64_t tap = 0; tap < window; ++tap)
+    taps[tap % taps.size()].push_back(tap);
+  // dX at p sees dY at (p + padding - distance * tap) / stride.
+  if (!isForward)
+    for (std::vector<int64_t> &each : taps)
+      std::reverse(each.begin(), each.end());
+  for (int64_t rest = 0; rest < outStep && rest < to.length; ++rest) {
+    Work work{rest, (to.length - rest + outStep - 1) / outStep, rest - padding,
+              distance, /*taps=*/0};
+    if (!isForward) {
+      work.taps = static_cast<size_t>(rest + padding) % taps.size();
+      const std::vector<int64_t> &own = taps[work.taps];
+      if (!own.empty())
+        work.base = areDivided ? (rest + padding - own.front()) / stride
+                               : rest + padding - distance * own.front();
+    }
+    works.push_back(work);
+  }
+}
+
+int64_t SignalRows::rowsAtOnce() const {
+  constexpr int64_t numbers = 48 << 10, fewest = 96;
+  const int64_t longest = (window + outStep - 1) / outStep;
+  const int64_t ofRead = numbers / from.channels / advance - longest;
+  const int64_t ofWritten = numbers / to.channels / outStep;
+  return std::min(works.front().count,
+                  std::max(std::min(ofRead, ofWritten), fewest));
+}
+
+int64_t SignalRows::mostRead() const {
+  int64_t most = 0;
+  for (const Work &work : works)
+    most = std::max(most, countRead(work, std::min(rowsAtOnce(), work.count)));
+  return most;
+}
+
+void SignalRows::read(const float *sample, const Work &work, int64_t firstRow,
+                      int64_t rows, float *copy) const {
+  const int64_t begin = work.base + firstRow * advance * work.inStep;
+  const int64_t count = countRead(work, rows) / from.channels;
+  // Those inside of the signal: [low, high).
+  const int64_t step = work.inStep;
+  const int64_t low =
+      std::clamp<int64_t>(begin < 0 ? (step - 1 - begin) / step : 0, 0, count);
+  const int64_t high = std::clamp<int64_t>(
+      begin < from.length ? (from.length - 1 - begin) / step + 1 : 0, low,
+      count);
+  const ImagePlaces &places = from.places;
+  const int64_t pixel = places.axes[2] * step;
+  const float *first = sample + (begin + low * step) * places.axes[2];
+  float *to = copy + low * from.channels;
+  std::fill(copy, to, 0.0F);
+  std::fill(copy + high * from.channels, copy + count * from.channels, 0.0F);
+  const int64_t block =
+      places.isChannelsLast() ? from.channels : places.blockChannels;
+  if (block == 1)
+    return TiledProduct::transpose({first, places.block, pixel}, from.channels,
+                                   high - low, to, from.channels);
+  for (int64_t i = low; i < high; ++i, first += pixel)
+    for (int64_t channel = 0; channel < from.channels; channel += block)
+      to = std::copy_n(first + from.places.offsetOfChannel(channel), block, to);
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+bool SignalConvolution::isPreferred(const ConvShape &whole,
+                                    ConvDirection direction) {
+  constexpr int64_t fewest = 8;
+  const bool isForward = direction == ConvDirection::Forward;
+  return SignalRows::isPreferred(whole) &&
+         (isForward ? whole.dst : whole.src).dims()[1] >= fewest;
+}
+
+SignalConvolution::SignalConvolution(const ConvShape &whole,
+                                     ConvDirection direction, Range samples,
+                                     Range channels)
+    : rows(whole, direction), samples(samples), channels(channels) {}
+
+int64_t SignalConvolution::countPacked(const std::vector<int64_t> &taps) const {
+  const int64_t panels = (channels.count + panelColumns - 1) / panelColumns;
+  return panels * panelColumns * static_cast<int64_t>(taps.size()) *
+         rows.from.channels;
+}
+
+int64_t SignalConvolution::countPacked() const {
+  int64_t count = 0;
+  for (const std::vector<int64_t> &taps : rows.taps)
+    count += countPacked(taps);
+  return count;
+}
+
+TiledProduct SignalConvolution::makeProduct(const Work &work,
+                                            int64_t count) const {
+  const int64_t terms = rows.countTaps(work) * rows.from.channels;
+  TiledProduct product(
+      {}, count, terms, channels.count,
+      {DataType::F32, rows.advance * rows.from.channels, 1, {}},
+      {DataType::F32, panelColumns, 1, {}},
+      {DataType::F32, rows.outStep * pitch(), 1, {}},
+      /*isAdded=*/false);
+  product.setPacked();
+  return product;
+}
+
+void SignalConvolution::packWeights(const float *weights, float *turned,
+                                    float *to) const {
+  const int64_t read = rows.from.channels;
+  std::fill_n(turned, rows.window * panelColumns, 0.0F);
+  for (int64_t first = 0; first < channels.count; first += panelColumns) {
+    const int64_t count = std::min(panelColumns, channels.count - first);
+    // What the panel before had in its last lanes.
+    if (count < panelColumns)
+      std::fill_n(turned, rows.window * panelColumns, 0.0F);
+    for (int64_t channel = 0; channel < read; ++channel) {
+      TiledProduct::transpose(
+          {weights + (channels.begin + first) * rows.writtenStride +
+               channel * rows.readStride,
+           rows.writtenStride, 1},
+          count, rows.window, turned, panelColumns);
+      float *begin = to;
+      for (const std::vector<int64_t> &taps : rows.taps) {
+        const auto size = static_cast<int64_t>(taps.size());
+        float *panel = begin + first * size * read + channel * panelColumns;
+        for (int64_t tap : taps) {
+          std::copy_n(turned + tap * panelColumns, panelColumns, panel);
+          panel += read * panelColumns;
+        }
+        begin += countPacked(taps);
+      }
+    }
+  }
+}
+
+void SignalConvolution::writePlaces(int64_t first, int64_t count,
+                                    const ConvEpilogue &epilogue,
+                                    const ConvSummands &summands,
+                                    const float *product, float *y) const {
+  const ImagePlaces &places = rows.to.places;
+  float *own = y + first * places.axes[2];
+  const int64_t atOnce =
+      isWrittenInPlace() ? channels.count : places.blockChannels;
+  if (!isWrittenInPlace() && atOnce == 1)
+    TiledProduct::transpose({product, channels.count, 1}, count, channels.count,
+                            own + channels.begin * places.block, places.block);
+  else if (!isWrittenInPlace())
+    for (int64_t place = 0; place < count; ++place)
+      for (int64_t channel = 0; channel < channels.count; channel += atOnce)
+        std::copy_n(product + place * channels.count + channel, atOnce,
+                    own + place * places.axes[2] +
+                        places.offsetOfChannel(channels.begin + channel));
+  if (epilogue.isEmpty())
+    return;
+  for (int64_t place = 0; place < count; ++place)
+    for (int64_t channel = channels.begin;
+         channel < channels.begin + channels.count; channel += atOnce) {
+      float *numbers =
+          own + place * places.axes[2] + places.offsetOfChannel(channel);
+      epilogue.finish(
+          numbers,
+          {summands.bias ? summands.bias + channel : nullptr,
+           summands.residual ? summands.residual + (numbers - y) : nullptr},
+          atOnce);
+    }
+}
+
+namespace {
+/// Of the scratchpad, in numbers.
+struct Places {
+  uint64_t copy = 0, weights = 0, result = 0, product = 0;
+
+  uint64_t bytes() const {
+    uint64_t sum = 0;
+    for (uint64_t numbers : {copy, weights, result})
+      sum += alignUp(numbers * sizeof(float));
+    return sum + product;
+  }
+};
+} // namespace
+
+static float *behind(float *begin, int64_t numbers) {
+  return reinterpret_cast<float *>(reinterpret_cast<char *>(begin) +
+                                   alignUp(numbers * sizeof(float)));
+}
+
+uint64_t SignalConvolution::getScratchpadBytes() const {
+  const int64_t atOnce = rows.rowsAtOnce();
+  Places places;
+  places.copy = rows.mostRead() + rows.window * panelColumns;
+  places.weights = countPacked();
+  if (!isWrittenInPlace())
+    places.result = atOnce * rows.outStep * channels.count;
+  for (const Work &work : rows.works)
+    for (int64_t count : {std::min(atOnce, work.count), work.count % atOnce})
+      if (count > 0 && rows.countTaps(work) > 0)
+        places.product = std::max(
+            places.product, makeProduct(work, count).getScratchpadBytes());
+  return places.bytes();
+}
+
+void SignalConvolution::run(const float *x, const float *weights,
+                            const ConvEpilogue &epilogue,
+                            const ConvSummands &summands, float *y,
+                            void *scratchpad) const {
+  const int64_t atOnce = rows.rowsAtOnce();
+  auto *copy = static_cast<float *>(scratchpad);
+  float *const packed =
+      behind(copy, rows.mostRead() + rows.window * panelColumns);
+  float *const result = behind(packed, countPacked());
+  float *const own =
+      isWrittenInPlace()
+          ? result
+          : behind(result, atOnce * rows.outStep * channels.count);
+  packWeights(weights, copy, packed);
+  std::vector<const float *> weightsOf;
+  const float *next = packed;
+  for (const std::vector<int64_t> &taps : rows.taps) {
+    weightsOf.push_back(next);
+    next += countPacked(taps);
+  }
+  for (int64_t sample = samples.begin; sample < samples.begin + samples.count;
+       ++sample) {
+    const float *from = x + sample * rows.from.places.sample;
+    float *to = y + sample * rows.to.places.sample;
+    ConvSummands some = summands;
+    if (some.residual)
+      some.residual += to - y;
+    for (int64_t first = 0; first < rows.works.front().count; first += atOnce) {
+      const int64_t place = first * rows.outStep;
+      float *target =
+          isWrittenInPlace() ? to + place * pitch() + channels.begin : result;
+      for (const Work &work : rows.works) {
+        const int64_t count = std::min(atOnce, work.count - first);
+        float *into = target + work.first * pitch();
+        if (count <= 0)
+          continue;
+        if (rows.countTaps(work) == 0) {
+          for (int64_t row = 0; row < count; ++row)
+            std::fill_n(into + row * rows.outStep * pitch(), channels.count,
+                        0.0F);
+          continue;
+        }
+        rows.read(from, work, first, count, copy);
+        makeProduct(work, count).run(copy, weightsOf[work.taps], into, own);
+      }
+      const int64_t count =
+          std::min(atOnce * rows.outStep, rows.to.length - place);
+      writePlaces(place, count, epilogue, some, result, to);
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients of weights
+//===----------------------------------------------------------------------===//
+
+SignalGradient::SignalGradient(const ConvShape &whole, Range outputs)
+    : rows(whole, ConvDirection::Forward), outputs(outputs),
+      isAdded(whole.isAdded) {}
+
+TiledProduct SignalGradient::makeProduct(int64_t count, bool isFirst) const {
+  const int64_t columns = rows.window * rows.from.channels;
+  return TiledProduct({}, outputs.count, count, columns,
+                      {DataType::F32, 1, outputs.count, {}},
+                      {DataType::F32, rows.advance * rows.from.channels, 1, {}},
+                      {DataType::F32, columns, 1, {}}, !isFirst);
+}
+
+void SignalGradient::readOutputs(const float *dy, const Work &work,
+                                 int64_t first, int64_t count,
+                                 float *copy) const {
+  const ImagePlaces &places = rows.to.places;
+  const int64_t pixel = rows.outStep * places.axes[2];
+  const float *from = dy + (work.first + first * rows.outStep) * places.axes[2];
+  const int64_t block =
+      places.isChannelsLast() ? outputs.count : places.blockChannels;
+  if (block == 1)
+    return TiledProduct::transpose(
+        {from + outputs.begin * places.block, places.block, pixel},
+        outputs.count, count, copy, outputs.count);
+  for (int64_t row = 0; row < count; ++row, from += pixel)
+    for (int64_t channel = 0; channel < outputs.count; channel += block)
+      copy = std::copy_n(from + places.offsetOfChannel(outputs.begin + channel),
+                         block, copy);
+}
+
+uint64_t SignalGradient::getScratchpadBytes() const {
+  const int64_t atOnce = rows.rowsAtOnce();
+  Places places;
+  places.copy = rows.mostRead();
+  places.weights = outputs.count * rows.window * rows.from.channels;
+  places.result = atOnce * outputs.count;
+  for (const Work &work : rows.works)
+    for (int64_t count : {std::min(atOnce, work.count), work.count % atOnce})
+      if (count > 0)
+        places.product = std::max(
+            places.product,
+            makeProduct(count, /*isFirst=*/false).getScratchpadBytes());
+  return places.bytes();
+}
+
+void SignalGradient::run(const float *x, const float *dy, float *gradient,
+                         void *scratchpad) const {
+  const int64_t channels = rows.from.channels;
+  const int64_t ofOutput = rows.window * channels;
+  const int64_t atOnce = rows.rowsAtOnce();
+  auto *copy = static_cast<float *>(scratchpad);
+  float *const sums = behind(copy, rows.mostRead());
+  float *const outs = behind(sums, outputs.count * ofOutput);
+  float *const own = behind(outs, atOnce * outputs.count);
+  bool isFirst = true;
+  for (int64_t sample = 0; sample < rows.samples; ++sample)
+    for (const Work &work : rows.works)
+      for (int64_t first = 0; first < work.count; first += atOnce) {
+        const int64_t count = std::min(atOnce, work.count - first);
+        rows.read(x + sample * rows.from.places.sample, work, first, count,
+                  copy);
+        readOutputs(dy + sample * rows.to.places.sample, work, first, count,
+                    outs);
+        makeProduct(count, isFirst).run(outs, copy, sums, own);
+        isFirst = false;
+      }
+  // Places of the window are behind the channels.
+  for (int64_t output = 0; output < outputs.count; ++output) {
+    float *to = gradient + (outputs.begin + output) * ofOutput;
+    const float *from = sums + output * ofOutput;
+    for (int64_t channel = 0; channel < channels; ++channel)
+      for (int64_t tap = 0; tap < rows.window; ++tap, ++to) {
+        const float sum = from[tap * channels + channel];
+        *to = isAdded ? *to + sum : sum;
+      }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+/// Whole vectors of channels.
+static Range shareChannels(int64_t count, KernelBuilder &builder) {
+  return builder.share(count, panelColumns);
+}
+
+void pp::runtime::buildSignalConvolution(const ConvShape &whole,
+                                         ConvDirection direction,
+                                         const ConvEpilogue &epilogue,
+                                         KernelBuilder &builder) {
+  const bool isForward = direction == ConvDirection::Forward;
+  Range samples{0, whole.src.dims()[0]};
+  Range channels{0, (isForward ? whole.dst : whole.src).dims()[1]};
+  if (!builder.isWhole() && samples.count >= builder.countParts())
+    samples = builder.share(samples.count);
+  else if (!builder.isWhole())
+    channels = shareChannels(channels.count, builder);
+  const SignalConvolution convolution(whole, direction, samples, channels);
+  const int residual = epilogue.hasBias ? 3 : 2;
+  const int result = epilogue.hasResidual ? residual + 1 : residual;
+  builder.setFunction(
+      describeTensors(whole, direction, epilogue),
+      [=](void *const *tensors, void *scratchpad) {
+        auto at = [&](int tensor) {
+          return static_cast<float *>(tensors[tensor]);
+        };
+        convolution.run(at(0), at(1), epilogue,
+                        {epilogue.hasBias ? at(2) : nullptr,
+                         epilogue.hasResidual ? at(residual) : nullptr},
+                        at(result), scratchpad);
+      },
+      convolution.getScratchpadBytes());
+}
+
+void pp::runtime::buildSignalGradient(const ConvShape &whole,
+                                      KernelBuilder &builder) {
+  Range outputs{0, whole.outputChannels};
+  if (!builder.isWhole())
+    outputs = shareChannels(outputs.count, builder);
+  const SignalGradient gradient(whole, outputs);
+  builder.setFunction(
+      describeGradientTensors(whole),
+      [gradient](void *const *tensors, void *scratchpad) {
+        gradient.run(static_cast<const float *>(tensors[0]),
+                     static_cast<const float *>(tensors[1]),
+                     static_cast<float *>(tensors[2]), scratchpad);
+      },
+      gradient.getScratchpadBytes());
+}

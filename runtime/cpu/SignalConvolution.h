@@ -1,0 +1,155 @@
+//===- SignalConvolution.h - Convolutions along one axis --------*- C++ -*-===//
+//
+// With the channels of a place side by side, what a window sees of a signal
+// lies together, and what the next one sees overlaps it: the rows of a matrix
+// that begin `stride * channels` numbers after each other. So a convolution
+// along one axis is a product of matrices, of which nothing is copied but the
+// signal, with zeros around it:
+//
+//       0 0 x0 x1 x2 x3 ...                                  outputs
+//      └────────┘              what y0 sees                 ┌───────┐
+//         └────────┘                y1        x      taps x │weights│
+//            └────────┘             y2             channels └───────┘
+//
+// With holes in the window, places of the same remainder are such a signal; so
+// are, for the gradient of a signal that was read with strides, those that the
+// same taps have seen. oneDNN 2.6 has code for windows of up to 13 places; for
+// longer ones it copies what each place sees.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_RUNTIME_CPU_SIGNALCONVOLUTION_H
+#define PP_RUNTIME_CPU_SIGNALCONVOLUTION_H
+
+#include "cpu/ConvDirection.h"
+#include "cpu/ConvEpilogue.h"
+#include "cpu/ConvShape.h"
+#include "cpu/TiledProduct.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace pp::runtime {
+
+/// What is read and written, and how: x and y, or dY and dX. Gradients of
+/// weights read as the convolution does.
+class SignalRows {
+public:
+  /// Whether a convolution, and its gradients, are computed so: those of f32
+  /// along one axis without groups, for which the library has no code of its
+  /// own.
+  static bool isPreferred(const ConvShape &whole);
+
+  SignalRows(const ConvShape &whole, ConvDirection direction);
+
+  /// Places that are written, every `outStep` of them from `first` on, and what
+  /// they see: from `base` on, numbers of a signal that lie `inStep` apart, of
+  /// which the next one's begin `advance` later. These belong to places of the
+  /// window, `taps`.
+  struct Work {
+    int64_t first, count;
+    int64_t base, inStep;
+    size_t taps; ///< of `taps`
+  };
+  struct Signal {
+    int64_t length, channels;
+    ImagePlaces places;
+  };
+
+  int64_t samples;
+  Signal from, to;
+  int64_t window;
+  /// Of the weights, from one that is written, or read, to the next.
+  int64_t writtenStride, readStride;
+  std::vector<std::vector<int64_t>> taps;
+  int64_t outStep, advance; ///< of all works
+  std::vector<Work> works;
+
+  int64_t countTaps(const Work &work) const {
+    return static_cast<int64_t>(taps[work.taps].size());
+  }
+  /// Places of each work that are written at a time: what they see, and are,
+  /// stays in a cache.
+  int64_t rowsAtOnce() const;
+  /// Numbers of what they see.
+  int64_t countRead(const Work &work, int64_t rows) const {
+    return ((rows - 1) * advance + countTaps(work)) * from.channels;
+  }
+  int64_t mostRead() const;
+  /// Copies what some rows see of a sample.
+  void read(const float *sample, const Work &work, int64_t firstRow,
+            int64_t rows, float *copy) const;
+};
+
+/// A convolution, or the gradient of its signal. Each number is a sum over
+/// blocks of 768 terms, as TiledProduct.h says.
+class SignalConvolution {
+public:
+  using Range = KernelBuilder::Range;
+
+  /// With too few channels to write, vectors would be empty.
+  static bool isPreferred(const ConvShape &whole, ConvDirection direction);
+
+  /// Some samples, and some of the channels that are written.
+  SignalConvolution(const ConvShape &whole, ConvDirection direction,
+                    Range samples, Range channels);
+
+  /// A multiple of 64.
+  uint64_t getScratchpadBytes() const;
+  void run(const float *x, const float *weights, const ConvEpilogue &epilogue,
+           const ConvSummands &summands, float *y, void *scratchpad) const;
+
+private:
+  using Work = SignalRows::Work;
+
+  bool isWrittenInPlace() const { return rows.to.places.isChannelsLast(); }
+  int64_t pitch() const {
+    return isWrittenInPlace() ? rows.to.places.axes[2] : channels.count;
+  }
+  /// Numbers of the packed weights of a list of taps.
+  int64_t countPacked(const std::vector<int64_t> &taps) const;
+  int64_t countPacked() const;
+  TiledProduct makeProduct(const Work &work, int64_t count) const;
+  /// `turned` has 16 numbers for each place of the window.
+  void packWeights(const float *weights, float *turned, float *to) const;
+  /// Some places of a sample, one after the other.
+  void writePlaces(int64_t first, int64_t count, const ConvEpilogue &epilogue,
+                   const ConvSummands &summands, const float *product,
+                   float *y) const;
+
+  SignalRows rows;
+  Range samples, channels;
+};
+
+/// The gradient of the weights of some outputs, as the sum over all samples,
+/// complete before it is added.
+class SignalGradient {
+public:
+  using Range = KernelBuilder::Range;
+
+  SignalGradient(const ConvShape &whole, Range outputs);
+
+  /// A multiple of 64.
+  uint64_t getScratchpadBytes() const;
+  void run(const float *x, const float *dy, float *gradient,
+           void *scratchpad) const;
+
+private:
+  using Work = SignalRows::Work;
+
+  TiledProduct makeProduct(int64_t count, bool isFirst) const;
+  void readOutputs(const float *dy, const Work &work, int64_t first,
+                   int64_t count, float *copy) const;
+
+  SignalRows rows;
+  Range outputs;
+  bool isAdded;
+};
+
+void buildSignalConvolution(const ConvShape &whole, ConvDirection direction,
+                            const ConvEpilogue &epilogue,
+                            KernelBuilder &builder);
+void buildSignalGradient(const ConvShape &whole, KernelBuilder &builder);
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CPU_SIGNALCONVOLUTION_H
