@@ -222,11 +222,15 @@ static std::vector<ConvPiece> takeApart(const ConvShape &shape,
   return pieces;
 }
 
-/// Whether it is computed along a signal.
+/// Whether it is computed along a signal; pairs of bf16 are faster where there
+/// are any.
 static bool isOfSignals(Descriptor &descriptor, KernelBuilder &builder,
                         Direction direction) {
   return SignalConvolution::isPreferred(
-      ConvShape(descriptor, builder, Division::None), direction);
+             ConvShape(descriptor, builder, Division::None), direction) &&
+         !isInMatrixTiles(descriptor, builder, direction) &&
+         !(direction == Direction::Forward &&
+           isForwardInPairs(descriptor, builder));
 }
 
 void pp::runtime::buildConvForward(Descriptor &descriptor,

@@ -122,11 +122,16 @@ makeGradientProduct(const ConvGradientProduct::Shape &shape) {
   return product;
 }
 
+/// Whether it is computed along a signal, where nothing else is faster.
+static bool isOfSignals(const ConvShape &whole) {
+  return SignalRows::isPreferred(whole) &&
+         whole.weights.data_type() == KernelBuilder::Type::f32;
+}
+
 bool pp::runtime::isConvAddedInPlace(Descriptor &descriptor,
                                      KernelBuilder &builder) {
   const ConvShape whole(descriptor, builder, Division::None);
-  if (findGradientTiles(whole) || whole.gradientPairs() ||
-      SignalRows::isPreferred(whole))
+  if (findGradientTiles(whole) || whole.gradientPairs() || isOfSignals(whole))
     return true;
   const auto sizes = whole.gradientProduct();
   return sizes && (ConvGradientTiles::isPreferred(*sizes)
@@ -162,8 +167,6 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
   const int64_t together = readTogether(descriptor, whole.isAdded);
   if (auto windows = findGradientWindows(whole, builder))
     return buildDepthwiseGradient(*windows, whole, builder);
-  if (SignalRows::isPreferred(whole))
-    return buildSignalGradient(whole, builder);
   if (const auto pairs = whole.gradientPairs()) {
     ConvShape part(descriptor, builder, Division::Outputs);
     part.isAdded = whole.isAdded;
@@ -207,6 +210,8 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
   if (sizes && ConvGradientProduct::isPreferred(*sizes))
     return buildGradient(makeGradientProduct(*shape.gradientProduct()), shape,
                          builder);
+  if (isOfSignals(whole))
+    return buildSignalGradient(whole, builder);
   const int64_t outputs = shape.outputChannels;
   const int64_t atATime = shape.countOutputsAtATime();
   auto leave = [&](int64_t begin) {

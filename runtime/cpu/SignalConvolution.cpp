@@ -1,8 +1,10 @@
 //===- SignalConvolution.cpp ----------------------------------------------===//
 #include "cpu/SignalConvolution.h"
 #include "cpu/ConvTensors.h"
+#include "plan/ShortFloat.h"
 
 #include <algorithm>
+#include <type_traits>
 
 using namespace pp::runtime;
 
@@ -13,20 +15,48 @@ using Type = KernelBuilder::Type;
 // What windows see
 //===----------------------------------------------------------------------===//
 
+static float widen(float value) { return value; }
+static float widen(uint16_t value) { return fromBF16(value); }
+static void narrow(float value, float &to) { to = value; }
+static void narrow(float value, uint16_t &to) { to = toBF16(value); }
+
+/// Copies numbers as f32; returns their end.
+template <typename Element>
+static float *widenAll(const Element *from, int64_t count, float *to) {
+  return std::transform(from, from + count, to,
+                        [](Element value) { return widen(value); });
+}
+
+/// The same of a matrix, whose rows become columns `toColumn` apart.
+template <typename Element>
+static void widenTransposed(const Element *from, int64_t rowStride,
+                            int64_t columnStride, int64_t rows, int64_t columns,
+                            float *to, int64_t toColumn) {
+  if constexpr (std::is_same_v<Element, float>)
+    return TiledProduct::transpose({from, rowStride, columnStride}, rows,
+                                   columns, to, toColumn);
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      to[column * toColumn + row] =
+          widen(from[row * rowStride + column * columnStride]);
+}
+
 bool SignalRows::isPreferred(const ConvShape &whole) {
+  const Type type = whole.src.data_type();
   if (!TiledProduct::isPossible() || whole.strides.size() != 1 ||
       whole.groups != 1 || whole.packedBytes != 0 || whole.tileEdge != 0 ||
       whole.algorithm != dnnl::algorithm::convolution_direct ||
-      whole.src.data_type() != Type::f32 ||
-      whole.dst.data_type() != Type::f32 ||
-      whole.weights.data_type() != Type::f32 ||
+      (type != Type::f32 && type != Type::bf16) ||
+      whole.dst.data_type() != type ||
       (whole.strides[0] != 1 && whole.dilations[0] != 0))
     return false;
   return !whole.isReliable(/*isWeightGradient=*/false);
 }
 
 SignalRows::SignalRows(const ConvShape &whole, ConvDirection direction)
-    : samples(whole.src.dims()[0]), window(whole.weights.dims()[2]) {
+    : samples(whole.src.dims()[0]),
+      isShort(whole.src.data_type() == Type::bf16),
+      window(whole.weights.dims()[2]) {
   auto signalOf = [](const KernelBuilder::MemoryDesc &desc) {
     Signal signal{desc.dims()[2], desc.dims()[1],
                   KernelBuilder::imagePlaces(desc)};
@@ -84,7 +114,8 @@ int64_t SignalRows::mostRead() const {
   return most;
 }
 
-void SignalRows::read(const float *sample, const Work &work, int64_t firstRow,
+template <typename Element>
+void SignalRows::read(const Element *sample, const Work &work, int64_t firstRow,
                       int64_t rows, float *copy) const {
   const int64_t begin = work.base + firstRow * advance * work.inStep;
   const int64_t count = countRead(work, rows) / from.channels;
@@ -97,18 +128,18 @@ void SignalRows::read(const float *sample, const Work &work, int64_t firstRow,
       count);
   const ImagePlaces &places = from.places;
   const int64_t pixel = places.axes[2] * step;
-  const float *first = sample + (begin + low * step) * places.axes[2];
+  const Element *first = sample + (begin + low * step) * places.axes[2];
   float *to = copy + low * from.channels;
   std::fill(copy, to, 0.0F);
   std::fill(copy + high * from.channels, copy + count * from.channels, 0.0F);
   const int64_t block =
       places.isChannelsLast() ? from.channels : places.blockChannels;
   if (block == 1)
-    return TiledProduct::transpose({first, places.block, pixel}, from.channels,
-                                   high - low, to, from.channels);
+    return widenTransposed(first, places.block, pixel, from.channels,
+                           high - low, to, from.channels);
   for (int64_t i = low; i < high; ++i, first += pixel)
     for (int64_t channel = 0; channel < from.channels; channel += block)
-      to = std::copy_n(first + from.places.offsetOfChannel(channel), block, to);
+      to = widenAll(first + from.places.offsetOfChannel(channel), block, to);
 }
 
 //===----------------------------------------------------------------------===//
@@ -120,6 +151,7 @@ bool SignalConvolution::isPreferred(const ConvShape &whole,
   constexpr int64_t fewest = 8;
   const bool isForward = direction == ConvDirection::Forward;
   return SignalRows::isPreferred(whole) &&
+         whole.weights.data_type() == whole.src.data_type() &&
          (isForward ? whole.dst : whole.src).dims()[1] >= fewest;
 }
 
@@ -154,7 +186,8 @@ TiledProduct SignalConvolution::makeProduct(const Work &work,
   return product;
 }
 
-void SignalConvolution::packWeights(const float *weights, float *turned,
+template <typename Element>
+void SignalConvolution::packWeights(const Element *weights, float *turned,
                                     float *to) const {
   const int64_t read = rows.from.channels;
   std::fill_n(turned, rows.window * panelColumns, 0.0F);
@@ -164,11 +197,10 @@ void SignalConvolution::packWeights(const float *weights, float *turned,
     if (count < panelColumns)
       std::fill_n(turned, rows.window * panelColumns, 0.0F);
     for (int64_t channel = 0; channel < read; ++channel) {
-      TiledProduct::transpose(
-          {weights + (channels.begin + first) * rows.writtenStride +
-               channel * rows.readStride,
-           rows.writtenStride, 1},
-          count, rows.window, turned, panelColumns);
+      widenTransposed(weights + (channels.begin + first) * rows.writtenStride +
+                          channel * rows.readStride,
+                      rows.writtenStride, /*columnStride=*/1, count,
+                      rows.window, turned, panelColumns);
       float *begin = to;
       for (const std::vector<int64_t> &taps : rows.taps) {
         const auto size = static_cast<int64_t>(taps.size());
@@ -183,36 +215,50 @@ void SignalConvolution::packWeights(const float *weights, float *turned,
   }
 }
 
+template <typename Element>
 void SignalConvolution::writePlaces(int64_t first, int64_t count,
                                     const ConvEpilogue &epilogue,
                                     const ConvSummands &summands,
-                                    const float *product, float *y) const {
+                                    float *product, Element *y) const {
   const ImagePlaces &places = rows.to.places;
-  float *own = y + first * places.axes[2];
-  const int64_t atOnce =
-      isWrittenInPlace() ? channels.count : places.blockChannels;
-  if (!isWrittenInPlace() && atOnce == 1)
-    TiledProduct::transpose({product, channels.count, 1}, count, channels.count,
-                            own + channels.begin * places.block, places.block);
+  const bool isPlain = places.blockChannels == 1 && !places.isChannelsLast();
+  const int64_t all = channels.count;
+  const int64_t atOnce = places.isChannelsLast() ? all : places.blockChannels;
+  Element *own = y + first * places.axes[2];
+  // Of all channels at a time, but for what lies as the result does.
+  const bool isLate = summands.residual != nullptr;
+  if (!epilogue.isEmpty() && !isWrittenInPlace() && !isLate)
+    for (int64_t place = 0; place < count; ++place)
+      epilogue.finish(
+          product + place * all,
+          {summands.bias ? summands.bias + channels.begin : nullptr}, all);
+  if (isPlain && std::is_same_v<Element, float>)
+    TiledProduct::transpose({product, all, 1}, count, all,
+                            reinterpret_cast<float *>(own) +
+                                channels.begin * places.block,
+                            places.block);
   else if (!isWrittenInPlace())
     for (int64_t place = 0; place < count; ++place)
-      for (int64_t channel = 0; channel < channels.count; channel += atOnce)
-        std::copy_n(product + place * channels.count + channel, atOnce,
-                    own + place * places.axes[2] +
-                        places.offsetOfChannel(channels.begin + channel));
-  if (epilogue.isEmpty())
-    return;
-  for (int64_t place = 0; place < count; ++place)
-    for (int64_t channel = channels.begin;
-         channel < channels.begin + channels.count; channel += atOnce) {
-      float *numbers =
-          own + place * places.axes[2] + places.offsetOfChannel(channel);
-      epilogue.finish(
-          numbers,
-          {summands.bias ? summands.bias + channel : nullptr,
-           summands.residual ? summands.residual + (numbers - y) : nullptr},
-          atOnce);
-    }
+      for (int64_t channel = 0; channel < all; channel += atOnce) {
+        Element *to = own + place * places.axes[2] +
+                      places.offsetOfChannel(channels.begin + channel);
+        for (int64_t i = 0; i < atOnce; ++i)
+          narrow(product[place * all + channel + i], to[i]);
+      }
+  if constexpr (std::is_same_v<Element, float>) {
+    if (epilogue.isEmpty() || !(isWrittenInPlace() || isLate))
+      return;
+    for (int64_t place = 0; place < count; ++place)
+      for (int64_t channel = channels.begin; channel < channels.begin + all;
+           channel += atOnce) {
+        float *numbers =
+            own + place * places.axes[2] + places.offsetOfChannel(channel);
+        epilogue.finish(numbers,
+                        {summands.bias ? summands.bias + channel : nullptr,
+                         isLate ? summands.residual + (numbers - y) : nullptr},
+                        atOnce);
+      }
+  }
 }
 
 namespace {
@@ -249,10 +295,24 @@ uint64_t SignalConvolution::getScratchpadBytes() const {
   return places.bytes();
 }
 
-void SignalConvolution::run(const float *x, const float *weights,
+void SignalConvolution::run(const void *x, const void *weights,
                             const ConvEpilogue &epilogue,
-                            const ConvSummands &summands, float *y,
+                            const ConvSummands &summands, void *y,
                             void *scratchpad) const {
+  auto runFor = [&]<typename Element>(const Element *from) {
+    runAs(from, static_cast<const Element *>(weights), epilogue, summands,
+          static_cast<Element *>(y), scratchpad);
+  };
+  if (rows.isShort)
+    return runFor(static_cast<const uint16_t *>(x));
+  runFor(static_cast<const float *>(x));
+}
+
+template <typename Element>
+void SignalConvolution::runAs(const Element *x, const Element *weights,
+                              const ConvEpilogue &epilogue,
+                              const ConvSummands &summands, Element *y,
+                              void *scratchpad) const {
   const int64_t atOnce = rows.rowsAtOnce();
   auto *copy = static_cast<float *>(scratchpad);
   float *const packed =
@@ -271,15 +331,17 @@ void SignalConvolution::run(const float *x, const float *weights,
   }
   for (int64_t sample = samples.begin; sample < samples.begin + samples.count;
        ++sample) {
-    const float *from = x + sample * rows.from.places.sample;
-    float *to = y + sample * rows.to.places.sample;
+    const Element *from = x + sample * rows.from.places.sample;
+    Element *to = y + sample * rows.to.places.sample;
     ConvSummands some = summands;
     if (some.residual)
       some.residual += to - y;
     for (int64_t first = 0; first < rows.works.front().count; first += atOnce) {
       const int64_t place = first * rows.outStep;
-      float *target =
-          isWrittenInPlace() ? to + place * pitch() + channels.begin : result;
+      float *target = result;
+      if constexpr (std::is_same_v<Element, float>)
+        if (isWrittenInPlace())
+          target = to + place * pitch() + channels.begin;
       for (const Work &work : rows.works) {
         const int64_t count = std::min(atOnce, work.count - first);
         float *into = target + work.first * pitch();
@@ -317,22 +379,23 @@ TiledProduct SignalGradient::makeProduct(int64_t count, bool isFirst) const {
                       {DataType::F32, columns, 1, {}}, !isFirst);
 }
 
-void SignalGradient::readOutputs(const float *dy, const Work &work,
+template <typename Element>
+void SignalGradient::readOutputs(const Element *dy, const Work &work,
                                  int64_t first, int64_t count,
                                  float *copy) const {
   const ImagePlaces &places = rows.to.places;
   const int64_t pixel = rows.outStep * places.axes[2];
-  const float *from = dy + (work.first + first * rows.outStep) * places.axes[2];
+  const Element *from =
+      dy + (work.first + first * rows.outStep) * places.axes[2];
   const int64_t block =
       places.isChannelsLast() ? outputs.count : places.blockChannels;
   if (block == 1)
-    return TiledProduct::transpose(
-        {from + outputs.begin * places.block, places.block, pixel},
-        outputs.count, count, copy, outputs.count);
+    return widenTransposed(from + outputs.begin * places.block, places.block,
+                           pixel, outputs.count, count, copy, outputs.count);
   for (int64_t row = 0; row < count; ++row, from += pixel)
     for (int64_t channel = 0; channel < outputs.count; channel += block)
-      copy = std::copy_n(from + places.offsetOfChannel(outputs.begin + channel),
-                         block, copy);
+      copy = widenAll(from + places.offsetOfChannel(outputs.begin + channel),
+                      block, copy);
 }
 
 uint64_t SignalGradient::getScratchpadBytes() const {
@@ -350,8 +413,18 @@ uint64_t SignalGradient::getScratchpadBytes() const {
   return places.bytes();
 }
 
-void SignalGradient::run(const float *x, const float *dy, float *gradient,
+void SignalGradient::run(const void *x, const void *dy, float *gradient,
                          void *scratchpad) const {
+  if (rows.isShort)
+    return runAs(static_cast<const uint16_t *>(x),
+                 static_cast<const uint16_t *>(dy), gradient, scratchpad);
+  runAs(static_cast<const float *>(x), static_cast<const float *>(dy), gradient,
+        scratchpad);
+}
+
+template <typename Element>
+void SignalGradient::runAs(const Element *x, const Element *dy, float *gradient,
+                           void *scratchpad) const {
   const int64_t channels = rows.from.channels;
   const int64_t ofOutput = rows.window * channels;
   const int64_t atOnce = rows.rowsAtOnce();
@@ -409,13 +482,14 @@ void pp::runtime::buildSignalConvolution(const ConvShape &whole,
   builder.setFunction(
       describeTensors(whole, direction, epilogue),
       [=](void *const *tensors, void *scratchpad) {
-        auto at = [&](int tensor) {
-          return static_cast<float *>(tensors[tensor]);
+        auto summand = [&](bool isThere, int tensor) {
+          return isThere ? static_cast<const float *>(tensors[tensor])
+                         : nullptr;
         };
-        convolution.run(at(0), at(1), epilogue,
-                        {epilogue.hasBias ? at(2) : nullptr,
-                         epilogue.hasResidual ? at(residual) : nullptr},
-                        at(result), scratchpad);
+        convolution.run(tensors[0], tensors[1], epilogue,
+                        {summand(epilogue.hasBias, 2),
+                         summand(epilogue.hasResidual, residual)},
+                        tensors[result], scratchpad);
       },
       convolution.getScratchpadBytes());
 }
@@ -429,9 +503,8 @@ void pp::runtime::buildSignalGradient(const ConvShape &whole,
   builder.setFunction(
       describeGradientTensors(whole),
       [gradient](void *const *tensors, void *scratchpad) {
-        gradient.run(static_cast<const float *>(tensors[0]),
-                     static_cast<const float *>(tensors[1]),
-                     static_cast<float *>(tensors[2]), scratchpad);
+        gradient.run(tensors[0], tensors[1], static_cast<float *>(tensors[2]),
+                     scratchpad);
       },
       gradient.getScratchpadBytes());
 }

@@ -34,9 +34,9 @@ namespace pp::runtime {
 /// weights read as the convolution does.
 class SignalRows {
 public:
-  /// Whether a convolution, and its gradients, are computed so: those of f32
-  /// along one axis without groups, for which the library has no code of its
-  /// own.
+  /// Whether a convolution, and its gradients, are computed so: those of images
+  /// of f32 or bf16 along one axis without groups, for which the library has no
+  /// code of its own.
   static bool isPreferred(const ConvShape &whole);
 
   SignalRows(const ConvShape &whole, ConvDirection direction);
@@ -57,6 +57,7 @@ public:
 
   int64_t samples;
   Signal from, to;
+  bool isShort; ///< both are bf16, else f32
   int64_t window;
   /// Of the weights, from one that is written, or read, to the next.
   int64_t writtenStride, readStride;
@@ -75,18 +76,20 @@ public:
     return ((rows - 1) * advance + countTaps(work)) * from.channels;
   }
   int64_t mostRead() const;
-  /// Copies what some rows see of a sample.
-  void read(const float *sample, const Work &work, int64_t firstRow,
+  /// Copies what some rows see of a sample, as f32.
+  template <typename Element>
+  void read(const Element *sample, const Work &work, int64_t firstRow,
             int64_t rows, float *copy) const;
 };
 
 /// A convolution, or the gradient of its signal. Each number is a sum over
-/// blocks of 768 terms, as TiledProduct.h says.
+/// blocks of 768 terms, as TiledProduct.h says, rounded once.
 class SignalConvolution {
 public:
   using Range = KernelBuilder::Range;
 
-  /// With too few channels to write, vectors would be empty.
+  /// With weights of the same type. Of few channels to write, vectors would be
+  /// empty.
   static bool isPreferred(const ConvShape &whole, ConvDirection direction);
 
   /// Some samples, and some of the channels that are written.
@@ -95,13 +98,15 @@ public:
 
   /// A multiple of 64.
   uint64_t getScratchpadBytes() const;
-  void run(const float *x, const float *weights, const ConvEpilogue &epilogue,
-           const ConvSummands &summands, float *y, void *scratchpad) const;
+  void run(const void *x, const void *weights, const ConvEpilogue &epilogue,
+           const ConvSummands &summands, void *y, void *scratchpad) const;
 
 private:
   using Work = SignalRows::Work;
 
-  bool isWrittenInPlace() const { return rows.to.places.isChannelsLast(); }
+  bool isWrittenInPlace() const {
+    return !rows.isShort && rows.to.places.isChannelsLast();
+  }
   int64_t pitch() const {
     return isWrittenInPlace() ? rows.to.places.axes[2] : channels.count;
   }
@@ -110,11 +115,17 @@ private:
   int64_t countPacked() const;
   TiledProduct makeProduct(const Work &work, int64_t count) const;
   /// `turned` has 16 numbers for each place of the window.
-  void packWeights(const float *weights, float *turned, float *to) const;
+  template <typename Element>
+  void packWeights(const Element *weights, float *turned, float *to) const;
   /// Some places of a sample, one after the other.
+  template <typename Element>
   void writePlaces(int64_t first, int64_t count, const ConvEpilogue &epilogue,
-                   const ConvSummands &summands, const float *product,
-                   float *y) const;
+                   const ConvSummands &summands, float *product,
+                   Element *y) const;
+  template <typename Element>
+  void runAs(const Element *x, const Element *weights,
+             const ConvEpilogue &epilogue, const ConvSummands &summands,
+             Element *y, void *scratchpad) const;
 
   SignalRows rows;
   Range samples, channels;
@@ -130,15 +141,19 @@ public:
 
   /// A multiple of 64.
   uint64_t getScratchpadBytes() const;
-  void run(const float *x, const float *dy, float *gradient,
+  void run(const void *x, const void *dy, float *gradient,
            void *scratchpad) const;
 
 private:
   using Work = SignalRows::Work;
 
   TiledProduct makeProduct(int64_t count, bool isFirst) const;
-  void readOutputs(const float *dy, const Work &work, int64_t first,
+  template <typename Element>
+  void readOutputs(const Element *dy, const Work &work, int64_t first,
                    int64_t count, float *copy) const;
+  template <typename Element>
+  void runAs(const Element *x, const Element *dy, float *gradient,
+             void *scratchpad) const;
 
   SignalRows rows;
   Range outputs;
