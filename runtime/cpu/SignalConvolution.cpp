@@ -44,30 +44,35 @@ static void widenTransposed(const Element *from, int64_t rowStride,
 bool SignalRows::isPreferred(const ConvShape &whole) {
   const Type type = whole.src.data_type();
   if (!TiledProduct::isPossible() || whole.strides.size() != 1 ||
-      whole.groups != 1 || whole.packedBytes != 0 || whole.tileEdge != 0 ||
+      whole.packedBytes != 0 || whole.tileEdge != 0 ||
       whole.algorithm != dnnl::algorithm::convolution_direct ||
       (type != Type::f32 && type != Type::bf16) ||
       whole.dst.data_type() != type ||
       (whole.strides[0] != 1 && whole.dilations[0] != 0))
     return false;
-  return !whole.isReliable(/*isWeightGradient=*/false);
+  auto fillsBlocks = [&](const KernelBuilder::MemoryDesc &desc) {
+    const int64_t block = KernelBuilder::imagePlaces(desc).blockChannels;
+    return desc.dims()[1] / whole.groups % block == 0;
+  };
+  return fillsBlocks(whole.src) && fillsBlocks(whole.dst) &&
+         !whole.isReliable(/*isWeightGradient=*/false);
 }
 
 SignalRows::SignalRows(const ConvShape &whole, ConvDirection direction)
     : samples(whole.src.dims()[0]),
       isShort(whole.src.data_type() == Type::bf16),
-      window(whole.weights.dims()[2]) {
-  auto signalOf = [](const KernelBuilder::MemoryDesc &desc) {
-    Signal signal{desc.dims()[2], desc.dims()[1],
+      window(whole.weights.dims().back()), groups(whole.groups) {
+  auto signalOf = [&](const KernelBuilder::MemoryDesc &desc) {
+    Signal signal{desc.dims()[2], desc.dims()[1] / groups,
                   KernelBuilder::imagePlaces(desc)};
     // Of one channel, all layouts are the same.
-    if (signal.channels == 1)
+    if (desc.dims()[1] == 1)
       signal.places.block = signal.places.blockChannels = 1;
     return signal;
   };
   const int64_t stride = whole.strides[0], distance = whole.dilations[0] + 1;
   const int64_t padding = whole.padLow[0];
-  const int64_t ofOutput = whole.weights.dims()[1] * window;
+  const int64_t ofOutput = whole.src.dims()[1] / groups * window;
   const bool isForward = direction == ConvDirection::Forward;
   from = signalOf(isForward ? whole.src : whole.dst);
   to = signalOf(isForward ? whole.dst : whole.src);
@@ -152,13 +157,14 @@ bool SignalConvolution::isPreferred(const ConvShape &whole,
   const bool isForward = direction == ConvDirection::Forward;
   return SignalRows::isPreferred(whole) &&
          whole.weights.data_type() == whole.src.data_type() &&
-         (isForward ? whole.dst : whole.src).dims()[1] >= fewest;
+         (isForward ? whole.dst : whole.src).dims()[1] / whole.groups >= fewest;
 }
 
 SignalConvolution::SignalConvolution(const ConvShape &whole,
-                                     ConvDirection direction, Range samples,
-                                     Range channels)
-    : rows(whole, direction), samples(samples), channels(channels) {}
+                                     ConvDirection direction,
+                                     const Share &share)
+    : rows(whole, direction), samples(share.samples), groups(share.groups),
+      channels(share.channels) {}
 
 int64_t SignalConvolution::countPacked(const std::vector<int64_t> &taps) const {
   const int64_t panels = (channels.count + panelColumns - 1) / panelColumns;
@@ -300,8 +306,18 @@ void SignalConvolution::run(const void *x, const void *weights,
                             const ConvSummands &summands, void *y,
                             void *scratchpad) const {
   auto runFor = [&]<typename Element>(const Element *from) {
-    runAs(from, static_cast<const Element *>(weights), epilogue, summands,
-          static_cast<Element *>(y), scratchpad);
+    for (int64_t group = groups.begin; group < groups.begin + groups.count;
+         ++group) {
+      const int64_t ofY = rows.to.offsetOfGroup(group);
+      ConvSummands own = summands;
+      if (own.bias)
+        own.bias += group * rows.to.channels;
+      if (own.residual)
+        own.residual += ofY;
+      runAs(from + rows.from.offsetOfGroup(group),
+            static_cast<const Element *>(weights) + group * rows.countWeights(),
+            epilogue, own, static_cast<Element *>(y) + ofY, scratchpad);
+    }
   };
   if (rows.isShort)
     return runFor(static_cast<const uint16_t *>(x));
@@ -367,8 +383,9 @@ void SignalConvolution::runAs(const Element *x, const Element *weights,
 // Gradients of weights
 //===----------------------------------------------------------------------===//
 
-SignalGradient::SignalGradient(const ConvShape &whole, Range outputs)
-    : rows(whole, ConvDirection::Forward), outputs(outputs),
+SignalGradient::SignalGradient(const ConvShape &whole, Range groups,
+                               Range outputs)
+    : rows(whole, ConvDirection::Forward), groups(groups), outputs(outputs),
       isAdded(whole.isAdded) {}
 
 TiledProduct SignalGradient::makeProduct(int64_t count, bool isFirst) const {
@@ -415,11 +432,16 @@ uint64_t SignalGradient::getScratchpadBytes() const {
 
 void SignalGradient::run(const void *x, const void *dy, float *gradient,
                          void *scratchpad) const {
+  auto runFor = [&]<typename Element>(const Element *from) {
+    for (int64_t group = groups.begin; group < groups.begin + groups.count;
+         ++group)
+      runAs(from + rows.from.offsetOfGroup(group),
+            static_cast<const Element *>(dy) + rows.to.offsetOfGroup(group),
+            gradient + group * rows.countWeights(), scratchpad);
+  };
   if (rows.isShort)
-    return runAs(static_cast<const uint16_t *>(x),
-                 static_cast<const uint16_t *>(dy), gradient, scratchpad);
-  runAs(static_cast<const float *>(x), static_cast<const float *>(dy), gradient,
-        scratchpad);
+    return runFor(static_cast<const uint16_t *>(x));
+  runFor(static_cast<const float *>(x));
 }
 
 template <typename Element>
@@ -460,9 +482,14 @@ void SignalGradient::runAs(const Element *x, const Element *dy, float *gradient,
 // Kernels
 //===----------------------------------------------------------------------===//
 
-/// Whole vectors of channels.
-static Range shareChannels(int64_t count, KernelBuilder &builder) {
-  return builder.share(count, panelColumns);
+/// Leaves a part of the groups, or of the channels of a single one: whole
+/// vectors.
+static void shareChannels(Range &groups, Range &channels,
+                          KernelBuilder &builder) {
+  if (groups.count > 1)
+    groups = builder.share(groups.count);
+  else
+    channels = builder.share(channels.count, panelColumns);
 }
 
 void pp::runtime::buildSignalConvolution(const ConvShape &whole,
@@ -470,13 +497,15 @@ void pp::runtime::buildSignalConvolution(const ConvShape &whole,
                                          const ConvEpilogue &epilogue,
                                          KernelBuilder &builder) {
   const bool isForward = direction == ConvDirection::Forward;
-  Range samples{0, whole.src.dims()[0]};
-  Range channels{0, (isForward ? whole.dst : whole.src).dims()[1]};
-  if (!builder.isWhole() && samples.count >= builder.countParts())
-    samples = builder.share(samples.count);
+  const int64_t channels = (isForward ? whole.dst : whole.src).dims()[1];
+  SignalConvolution::Share share{{0, whole.src.dims()[0]},
+                                 {0, whole.groups},
+                                 {0, channels / whole.groups}};
+  if (!builder.isWhole() && share.samples.count >= builder.countParts())
+    share.samples = builder.share(share.samples.count);
   else if (!builder.isWhole())
-    channels = shareChannels(channels.count, builder);
-  const SignalConvolution convolution(whole, direction, samples, channels);
+    shareChannels(share.groups, share.channels, builder);
+  const SignalConvolution convolution(whole, direction, share);
   const int residual = epilogue.hasBias ? 3 : 2;
   const int result = epilogue.hasResidual ? residual + 1 : residual;
   builder.setFunction(
@@ -496,10 +525,11 @@ void pp::runtime::buildSignalConvolution(const ConvShape &whole,
 
 void pp::runtime::buildSignalGradient(const ConvShape &whole,
                                       KernelBuilder &builder) {
-  Range outputs{0, whole.outputChannels};
+  Range groups{0, whole.groups};
+  Range outputs{0, whole.outputChannels / whole.groups};
   if (!builder.isWhole())
-    outputs = shareChannels(outputs.count, builder);
-  const SignalGradient gradient(whole, outputs);
+    shareChannels(groups, outputs, builder);
+  const SignalGradient gradient(whole, groups, outputs);
   builder.setFunction(
       describeGradientTensors(whole),
       [gradient](void *const *tensors, void *scratchpad) {

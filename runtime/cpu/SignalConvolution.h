@@ -35,8 +35,8 @@ namespace pp::runtime {
 class SignalRows {
 public:
   /// Whether a convolution, and its gradients, are computed so: those of images
-  /// of f32 or bf16 along one axis without groups, for which the library has no
-  /// code of its own.
+  /// of f32 or bf16 along one axis, for which the library has no code of its
+  /// own. Groups of channels, which are one after the other, fill blocks.
   static bool isPreferred(const ConvShape &whole);
 
   SignalRows(const ConvShape &whole, ConvDirection direction);
@@ -51,20 +51,27 @@ public:
     size_t taps; ///< of `taps`
   };
   struct Signal {
-    int64_t length, channels;
+    int64_t length;
+    int64_t channels; ///< of a group
     ImagePlaces places;
+    /// Where a group begins.
+    int64_t offsetOfGroup(int64_t group) const {
+      return places.offsetOfChannel(group * channels);
+    }
   };
 
   int64_t samples;
   Signal from, to;
   bool isShort; ///< both are bf16, else f32
-  int64_t window;
+  int64_t window, groups;
   /// Of the weights, from one that is written, or read, to the next.
   int64_t writtenStride, readStride;
   std::vector<std::vector<int64_t>> taps;
   int64_t outStep, advance; ///< of all works
   std::vector<Work> works;
 
+  /// Numbers of the weights of a group.
+  int64_t countWeights() const { return to.channels * from.channels * window; }
   int64_t countTaps(const Work &work) const {
     return static_cast<int64_t>(taps[work.taps].size());
   }
@@ -92,9 +99,13 @@ public:
   /// empty.
   static bool isPreferred(const ConvShape &whole, ConvDirection direction);
 
-  /// Some samples, and some of the channels that are written.
+  /// Some of the samples, of the groups, or of the channels of a group that are
+  /// written.
+  struct Share {
+    Range samples, groups, channels;
+  };
   SignalConvolution(const ConvShape &whole, ConvDirection direction,
-                    Range samples, Range channels);
+                    const Share &share);
 
   /// A multiple of 64.
   uint64_t getScratchpadBytes() const;
@@ -122,22 +133,23 @@ private:
   void writePlaces(int64_t first, int64_t count, const ConvEpilogue &epilogue,
                    const ConvSummands &summands, float *product,
                    Element *y) const;
+  /// Of a group.
   template <typename Element>
   void runAs(const Element *x, const Element *weights,
              const ConvEpilogue &epilogue, const ConvSummands &summands,
              Element *y, void *scratchpad) const;
 
   SignalRows rows;
-  Range samples, channels;
+  Range samples, groups, channels;
 };
 
-/// The gradient of the weights of some outputs, as the sum over all samples,
-/// complete before it is added.
+/// The gradient of the weights of some groups, or of some outputs of a group,
+/// as the sum over all samples, complete before it is added.
 class SignalGradient {
 public:
   using Range = KernelBuilder::Range;
 
-  SignalGradient(const ConvShape &whole, Range outputs);
+  SignalGradient(const ConvShape &whole, Range groups, Range outputs);
 
   /// A multiple of 64.
   uint64_t getScratchpadBytes() const;
@@ -151,12 +163,13 @@ private:
   template <typename Element>
   void readOutputs(const Element *dy, const Work &work, int64_t first,
                    int64_t count, float *copy) const;
+  /// Of a group.
   template <typename Element>
   void runAs(const Element *x, const Element *dy, float *gradient,
              void *scratchpad) const;
 
   SignalRows rows;
-  Range outputs;
+  Range groups, outputs;
   bool isAdded;
 };
 

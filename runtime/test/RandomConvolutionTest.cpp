@@ -113,6 +113,11 @@ Convolution Convolution::ofSignal(Choice &choice) {
   one.samples = choice.of({1, 1, 2, 3});
   one.channels = choice.of({1, 2, 5, 8, 16, 24, 32, 48});
   one.outputs = choice.of({1, 7, 8, 16, 20, 32, 33, 64});
+  if (choice.upTo(3) == 0) {
+    one.groups = choice.of({2, 3, 4});
+    one.channels = one.groups * choice.of({3, 8, 12, 16});
+    one.outputs = one.groups * choice.of({5, 8, 16, 24});
+  }
   const int64_t window = choice.of({2, 3, 5, 13, 14, 17, 31, 40});
   const int64_t stride = choice.of({1, 1, 1, 2, 3, 7});
   const int64_t dilation = choice.of({1, 1, 2, 4});
