@@ -31,9 +31,9 @@ bool MaxPoolRows::isPossible(const Sizes &shape) {
          isPlain(shape.dy);
 }
 
+namespace {
 /// The largest numbers that the windows of a row of y have seen, and where:
 /// places of their windows.
-namespace {
 struct Maxima {
   float *values;
   int32_t *places;
