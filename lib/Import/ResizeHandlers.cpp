@@ -287,6 +287,7 @@ static Value multiplyAxis(NodeImporter &n, Value x, int64_t index,
 ///                            ├─────────────┤        1: 15 to 32
 ///   matrices     18 x 32 for each tile
 ///
+/// Null, with an error, where these are too large.
 static Value multiplyBand(NodeImporter &n, Value x, int64_t index,
                           const Axis &axis, ArrayRef<Row> rows) {
   constexpr int64_t tile = 32;
@@ -304,6 +305,14 @@ static Value multiplyBand(NodeImporter &n, Value x, int64_t index,
     }
     firsts.push_back(first);
     width = std::max(width, end - first);
+  }
+  // Few places of many are far apart.
+  constexpr int64_t mostNumbers = 1 << 24;
+  if (width > mostNumbers / (tiles * tile)) {
+    (void)n.error("resizes axis " + llvm::Twine(index) + " from " +
+                  llvm::Twine(axis.from) + " to " + llvm::Twine(axis.to) +
+                  ", which is too large");
+    return {};
   }
   SmallVector<int64_t> places;
   SmallVector<double> matrices(tiles * width * tile, 0);
@@ -348,7 +357,8 @@ static Value multiplyBand(NodeImporter &n, Value x, int64_t index,
   return tiles * tile == axis.to ? y : n.slice(y, index, 0, axis.to);
 }
 
-/// An axis of `x` by interpolation; `x` itself where nothing changes.
+/// An axis of `x` by interpolation; `x` itself where nothing changes. Null,
+/// with an error, where it is too long.
 static Value interpolate(NodeImporter &n, Value x, int64_t index,
                          const Axis &axis, const Filter &filter,
                          Coordinate coordinate) {
@@ -427,6 +437,8 @@ static LogicalResult resizeByProducts(NodeImporter &n, Value x,
                      llvm::Twine(axis.from) + " to " + llvm::Twine(axis.to) +
                      ", which is too large");
     x = interpolate(n, x, index, axis, filter, coordinate);
+    if (!x)
+      return failure();
     if (coordinateMode == "tf_crop_and_resize")
       x = extrapolate(n, x, index, axis, coordinate, outside);
   }

@@ -131,6 +131,10 @@ CASES = {
     "Mod by zero": (one("Mod", ["a", "b"], ints("a", 4), ints("b", 0)), "divides whole numbers by zero"),
     # Words and outputs.
     "Pad, mode": (one("Pad", ["x", "p"], ints("p", 0, 1, 0, 1), attributes=[text("mode", "circular")]), "attribute mode is 'circular', which is not supported"),
+    "Resize, few places of too many": (
+        one("Resize", ["x", "", "", "s"], ints("s", 2, 64), attributes=[text("mode", "linear")], dims=(2, 1 << 23)),
+        "resizes axis 1 from 8388608 to 64, which is too large",
+    ),
     "Resize, mode": (one("Resize", ["x", "", "", "s"], ints("s", 2, 24), attributes=[text("mode", "area")]), "attribute mode is 'area'"),
     "MaxPool, large window": (
         one("MaxPool", ["x"], outputs=("y", "i"), attributes=[integers("kernel_shape", 1025)], dims=(1, 2, 1030)),
