@@ -165,6 +165,24 @@ func.func @gather_all(%x: tensor<2x6xf32>) -> tensor<2x3x2xf32> {
   return %0 : tensor<2x3x2xf32>
 }
 
+// Each slice has a place of its own: a gather by the inverse permutation, in
+// the same part of the step.
+// CHECK-LABEL: func.func @scatter_permuted(
+// CHECK-SAME: %[[U:.+]]: tensor<2x3xf32>
+func.func @scatter_permuted(%u: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x4xf32>) {
+  // CHECK: %[[I:.+]] = nn.constant {step.origin = 1 : i64, step.phase = #step.phase<backward_input>} dense<[1, 2, 0]> : tensor<3xi64>
+  // CHECK: nn.gather %[[U]][%[[I]]] axis 1 {step.origin = 1 : i64, step.phase = #step.phase<backward_input>}
+  %i = nn.constant dense<[2, 0, 1]> : tensor<3xi64>
+  %0 = nn.scatter_add %u at [%i] axis 1 {step.origin = 1 : i64, step.phase = #step.phase<backward_input>} : (tensor<3xi64>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  // Two have the same place; one place has none.
+  // CHECK: nn.scatter_add
+  %j = nn.constant dense<[2, 2, 1]> : tensor<3xi64>
+  %1 = nn.scatter_add %u at [%j] axis 1 : (tensor<3xi64>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK: nn.scatter_add
+  %2 = nn.scatter_add %u at [%i] axis 1 : (tensor<3xi64>, tensor<2x3xf32>) -> tensor<2x4xf32>
+  return %0, %1, %2 : tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x4xf32>
+}
+
 // One that is not trained stays so.
 // CHECK-LABEL: func.func @gather_untrained(
 func.func @gather_untrained(%x: tensor<2x6xf32>) -> tensor<2x6xf32> {

@@ -7,6 +7,11 @@
 //   gather flat[0 3 | 10 13 | 20 23]     where a sample has 10 elements
 //   ──▶ gather samples[0 3] axis 1
 //
+// What gathers all slices in another order has a gradient that is a gather,
+// too:
+//
+//   scatter_add at [2 0 1]  ──▶  gather [1 2 0]
+//
 //===----------------------------------------------------------------------===//
 
 #include "pp/Dialect/NN/IR/NN.h"
@@ -18,16 +23,15 @@ using namespace mlir;
 using namespace pp;
 using namespace pp::nn;
 
-/// The indices, in row-major order, where they are constant and count from the
-/// start; none otherwise, nor if one of them is not trained.
-static std::optional<SmallVector<int64_t>> readIndices(GatherOp op) {
-  auto constant = op.getIndices().getDefiningOp<ConstantOp>();
+/// The indices of slices of an axis with `size` of them, in row-major order,
+/// where they are constant and count from the start; none otherwise.
+static std::optional<SmallVector<int64_t>> readIndices(Value value,
+                                                       int64_t size) {
+  auto constant = value.getDefiningOp<ConstantOp>();
   auto dense = constant ? dyn_cast<DenseElementsAttr>(constant.getValue())
                         : DenseElementsAttr();
-  const bool areAllTrained = static_cast<int64_t>(op.getUntrained()) < 0;
-  if (!dense || op.getShared() != 0 || !areAllTrained)
+  if (!dense)
     return std::nullopt;
-  int64_t size = op.getInput().getType().getDimSize(op.getAxis());
   SmallVector<int64_t> indices;
   indices.reserve(dense.getNumElements());
   for (const APInt &index : dense.getValues<APInt>()) {
@@ -36,6 +40,25 @@ static std::optional<SmallVector<int64_t>> readIndices(GatherOp op) {
       return std::nullopt;
   }
   return indices;
+}
+
+/// The same of a gather; none if one of them is not trained.
+static std::optional<SmallVector<int64_t>> readIndices(GatherOp op) {
+  const bool areAllTrained = static_cast<int64_t>(op.getUntrained()) < 0;
+  if (op.getShared() != 0 || !areAllTrained)
+    return std::nullopt;
+  return readIndices(op.getIndices(),
+                     op.getInput().getType().getDimSize(op.getAxis()));
+}
+
+/// Puts `value` into the place of `op`; it and what it is computed from belong
+/// to the same part of a step.
+static void replaceInStep(PatternRewriter &rewriter, Operation *op,
+                          ArrayRef<Value> made) {
+  for (Value value : made)
+    value.getDefiningOp()->setDiscardableAttrs(
+        op->getDiscardableAttrDictionary());
+  rewriter.replaceOp(op, made.back());
 }
 
 namespace {
@@ -53,7 +76,10 @@ struct FoldWholeGather : OpRewritePattern<GatherOp> {
     for (auto [place, index] : llvm::enumerate(*indices))
       if (index != static_cast<int64_t>(place))
         return failure();
-    rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), op.getInput());
+    replaceInStep(
+        rewriter, op,
+        ReshapeOp::create(rewriter, op.getLoc(), op.getType(), op.getInput())
+            .getResult());
     return success();
   }
 };
@@ -103,7 +129,44 @@ struct SplitGather : OpRewritePattern<GatherOp> {
                                       op.getInput());
     Value gather = GatherOp::create(rewriter, op.getLoc(), type.clone(result),
                                     samples, table, axis + 1, 0);
-    rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), gather);
+    Value whole =
+        ReshapeOp::create(rewriter, op.getLoc(), op.getType(), gather);
+    replaceInStep(rewriter, op, {table, samples, gather, whole});
+    return success();
+  }
+};
+
+/// The sum of slices that each have a place of their own, and leave none out,
+/// is a gather by the inverse permutation.
+struct GatherPermuted : OpRewritePattern<ScatterAddOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(ScatterAddOp op,
+                                PatternRewriter &rewriter) const override {
+    RankedTensorType indexType = op.getIndices().getType();
+    int64_t axis = op.getAxis(),
+            size = op.getOutput().getType().getDimSize(axis);
+    if (op.getShared() != 0 || indexType.getRank() != 1 ||
+        indexType.getDimSize(0) != size)
+      return failure();
+    auto indices = readIndices(op.getIndices(), size);
+    if (!indices)
+      return failure();
+    SmallVector<int64_t> places(size, -1);
+    for (auto [place, index] : llvm::enumerate(*indices)) {
+      if (places[index] >= 0)
+        return failure();
+      places[index] = place;
+    }
+    unsigned width = indexType.getElementTypeBitWidth();
+    auto inverse = llvm::map_to_vector(places, [&](int64_t place) {
+      return APInt(width, place, /*isSigned=*/true);
+    });
+    Value table = ConstantOp::create(
+        rewriter, op.getLoc(), DenseElementsAttr::get(indexType, inverse));
+    Value gather = GatherOp::create(rewriter, op.getLoc(), op.getType(),
+                                    op.getUpdates(), table, axis, 0);
+    replaceInStep(rewriter, op, {table, gather});
     return success();
   }
 };
@@ -113,4 +176,9 @@ struct SplitGather : OpRewritePattern<GatherOp> {
 void GatherOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
                                            MLIRContext *context) {
   patterns.add<FoldWholeGather, SplitGather>(context);
+}
+
+void ScatterAddOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                               MLIRContext *context) {
+  patterns.add<GatherPermuted>(context);
 }

@@ -252,6 +252,7 @@ def NN_ScatterAddOp : NN_MoveOp<"scatter_add", ["propagateBatch"]> {
                        I64Attr:$axis,
                        DefaultValuedAttr<I64Attr, "0">:$shared);
   let results = (outs NN_NumberTensor:$output);
+  let hasCanonicalizer = 1;
   let assemblyFormat = [{
     $updates `at` `[` $indices `]` `axis` $axis (`shared` $shared^)? attr-dict
     `:` functional-type(operands, $output)
