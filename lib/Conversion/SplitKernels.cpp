@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/SCF/Utils/Utils.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 
 namespace pp {
@@ -77,7 +78,7 @@ public:
       if (!nest.loop)
         runInFirst(nest.op);
       else if (auto loop = dyn_cast<scf::ForOp>(nest.op))
-        shareRows(loop, nest.extent);
+        shareIterations(loop, nest);
       else
         shareLoop(cast<linalg::LinalgOp>(nest.op), nest);
     }
@@ -91,26 +92,49 @@ private:
     for (auto [index, extent] : llvm::enumerate(extents)) {
       nest.iterations *= extent;
       bool isBetter = nest.extent < fewestTurns && extent > nest.extent;
+      // A part of a short row fills no vector.
+      if (index + 1 == extents.size() && extents.size() > 1)
+        isBetter &= extent >= fewestTurns;
       if (types[index] == utils::IteratorType::parallel && isBetter) {
         nest.loop = index;
         nest.extent = extent;
       }
     }
+    // What walks along an axis has loops inside.
+    bool isWalk = !op->getRegion(0).getOps<LoopLikeOpInterface>().empty();
+    if (isWalk)
+      nest.iterations = std::max(nest.iterations, countMostElements());
     return nest;
   }
 
-  /// A loop over rows; rows have nothing to do with each other.
-  Nest chooseLoop(scf::ForOp loop) {
-    Nest nest{.op = loop};
-    auto rows = getConstantIntValue(loop.getUpperBound());
-    if (!loop->hasAttr(pipeline::rowsAttrName) || !rows || *rows < 2)
-      return nest;
-    nest.loop = 0;
-    nest.extent = *rows;
-    for (Type type : function.getArgumentTypes())
-      nest.iterations =
-          std::max(nest.iterations, cast<MemRefType>(type).getNumElements());
+  /// A loop over rows, which have nothing to do with each other, or a nest of
+  /// loops some of which are independent.
+  Nest chooseLoop(scf::ForOp outermost) {
+    Nest nest{.op = outermost};
+    SmallVector<scf::ForOp> loops;
+    getPerfectlyNestedLoops(loops, outermost);
+    for (auto [depth, loop] : llvm::enumerate(loops)) {
+      auto extent = getConstantIntValue(loop.getUpperBound());
+      bool isFree = loop->hasAttr(pipeline::rowsAttrName) ||
+                    loop->hasAttr(pipeline::independentAttrName);
+      bool isBetter = nest.extent < fewestTurns && extent.value_or(0) > 1 &&
+                      *extent > nest.extent;
+      if (!isFree || !isBetter)
+        continue;
+      nest.loop = depth;
+      nest.extent = *extent;
+    }
+    if (nest.loop)
+      nest.iterations = countMostElements();
     return nest;
+  }
+
+  /// Of the function's operands and results.
+  int64_t countMostElements() {
+    int64_t most = 1;
+    for (Type type : function.getArgumentTypes())
+      most = std::max(most, cast<MemRefType>(type).getNumElements());
+    return most;
   }
 
   /// What a thread writes to its stack, no other can read. So all nests that
@@ -219,10 +243,12 @@ private:
     op->moveBefore(only.thenBlock(), only.thenBlock()->begin());
   }
 
-  void shareRows(scf::ForOp loop, int64_t extent) {
-    auto [begin, end] = share(extent);
-    loop.setLowerBound(begin);
-    loop.setUpperBound(end);
+  void shareIterations(scf::ForOp outermost, const Nest &nest) {
+    SmallVector<scf::ForOp> loops;
+    getPerfectlyNestedLoops(loops, outermost);
+    auto [begin, end] = share(nest.extent);
+    loops[*nest.loop].setLowerBound(begin);
+    loops[*nest.loop].setUpperBound(end);
   }
 
   void shareLoop(linalg::LinalgOp op, const Nest &nest) {

@@ -3,7 +3,7 @@
 
 // CHECK: module attributes {pp.optimizer_launch = "launch name=optimizer elements=256 blocks=256 tensors=4"}
 module {
-  func.func @main(%x: tensor<64x36xf32> {step.feed = "x"}, %b: tensor<36xf32> {step.feed = "b"}, %o: tensor<5x33xf32> {step.feed = "o"}, %i: tensor<7xi64> {step.feed = "i"}, %j: tensor<100xi64> {step.feed = "j"}, %u: tensor<7x8xf32> {step.feed = "u"}, %h: tensor<5x36xbf16> {step.feed = "h"}, %t: tensor<2048x40xf32> {step.feed = "t"}) -> (tensor<64x36xf32>, tensor<5x33xf32>, tensor<64xf32>, tensor<36xf32>, tensor<33xf32>, tensor<5x33xf32>, tensor<3x8xf32>, tensor<i64>, tensor<36xf32>, tensor<5x36xbf16>, tensor<40xf32>) {
+  func.func @main(%x: tensor<64x36xf32> {step.feed = "x"}, %b: tensor<36xf32> {step.feed = "b"}, %o: tensor<5x33xf32> {step.feed = "o"}, %i: tensor<7xi64> {step.feed = "i"}, %j: tensor<100xi64> {step.feed = "j"}, %u: tensor<7x8xf32> {step.feed = "u"}, %h: tensor<5x36xbf16> {step.feed = "h"}, %t: tensor<2048x40xf32> {step.feed = "t"}, %z: tensor<3x8xf32> {step.feed = "z"}) -> (tensor<64x36xf32>, tensor<5x33xf32>, tensor<64xf32>, tensor<36xf32>, tensor<33xf32>, tensor<5x33xf32>, tensor<3x8xf32>, tensor<i64>, tensor<36xf32>, tensor<5x36xbf16>, tensor<40xf32>, tensor<3x8xf32>) {
     // Parallel loops, 4 points per thread: 64 * 9 threads.
     // CHECK: pp.launch = "launch name=kernel_0 grids=3 blocks=256 tensors=3", pp.launch_scratchpad = 0
     %0 = nn.kernel(%a = %x, %c = %b) : (tensor<64x36xf32>, tensor<36xf32>) -> tensor<64x36xf32> {
@@ -74,7 +74,13 @@ module {
       %2 = nn.reduce sum %a [0] : tensor<2048x40xf32> -> tensor<40xf32>
       nn.yield %2 : tensor<40xf32>
     }
-    return %0, %10, %20, %30, %40, %50, %60, %70, %80, %90, %100 : tensor<64x36xf32>, tensor<5x33xf32>, tensor<64xf32>, tensor<36xf32>, tensor<33xf32>, tensor<5x33xf32>, tensor<3x8xf32>, tensor<i64>, tensor<36xf32>, tensor<5x36xbf16>, tensor<40xf32>
+    // The copy, then a thread for each of 8 columns, which takes the 7 updates in their order.
+    // CHECK: "launch name=kernel_11 grids=1x1 blocks=32x32 tensors=4", pp.launch_scratchpad = 0
+    %110 = nn.kernel(%a = %i, %v = %u, %w = %z) : (tensor<7xi64>, tensor<7x8xf32>, tensor<3x8xf32>) -> tensor<3x8xf32> {
+      %2 = nn.scatter %v into %w at [%a] axis 0 : (tensor<3x8xf32>, tensor<7xi64>, tensor<7x8xf32>) -> tensor<3x8xf32>
+      nn.yield %2 : tensor<3x8xf32>
+    }
+    return %0, %10, %20, %30, %40, %50, %60, %70, %80, %90, %100, %110 : tensor<64x36xf32>, tensor<5x33xf32>, tensor<64xf32>, tensor<36xf32>, tensor<33xf32>, tensor<5x33xf32>, tensor<3x8xf32>, tensor<i64>, tensor<36xf32>, tensor<5x36xbf16>, tensor<40xf32>, tensor<3x8xf32>
   }
 }
 
@@ -194,6 +200,12 @@ module {
 // CHECK: scf.for
 // CHECK: memref.load {{.*}} : memref<8x40xf32>
 // CHECK: memref.store {{.*}} : memref<40xf32>
+
+// CHECK-LABEL: gpu.func @kernel_11_1(
+// CHECK: %[[THREAD:.*]] = arith.addi
+// CHECK: scf.for %[[AT:.*]] = %c0 to %c7 step
+// CHECK: memref.load %arg1[%[[AT]], %[[THREAD]]]
+// CHECK: memref.store %{{.*}}, %arg3[%{{.*}}, %[[THREAD]]]
 
 // One thread per parameter of a range; states are as far apart as the last argument says.
 // CHECK-LABEL: gpu.func @optimizer_0(

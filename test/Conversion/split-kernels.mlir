@@ -83,6 +83,72 @@ func.func @softmax(%x: memref<64x1024xf32>, %y: memref<64x1024xf32>) {
   return
 }
 
+// Updates at indices have an order, what is behind the indices has none: each
+// thread takes some of the columns.
+// CHECK-LABEL: func.func @scatter(
+// CHECK: %[[C96:.*]] = arith.constant 96 : index
+// CHECK: scf.for %{{.*}} = %c0{{.*}} to %c512{{.*}} step
+// CHECK-NEXT: scf.for %{{.*}} = %[[BEGIN:.*]] to %[[END:.*]] step
+func.func @scatter(%i: memref<512xindex>, %x: memref<512x96xf32>, %y: memref<40x96xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c96 = arith.constant 96 : index
+  %c512 = arith.constant 512 : index
+  scf.for %at = %c0 to %c512 step %c1 {
+    scf.for %j = %c0 to %c96 step %c1 {
+      %to = memref.load %i[%at] : memref<512xindex>
+      %a = memref.load %x[%at, %j] : memref<512x96xf32>
+      memref.store %a, %y[%to, %j] : memref<40x96xf32>
+    } {pp.independent}
+  }
+  return
+}
+
+// Of short rows, parts fill no vector: one thread adds them up.
+// CHECK-LABEL: func.func @short(
+// CHECK: affine.for
+// CHECK: call @pp_join_parts
+// CHECK: scf.if
+// CHECK-NEXT: linalg.generic
+func.func @short(%x: memref<16384x3xf32>, %y: memref<16384x3xf32>, %s: memref<3xf32>) {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x : memref<16384x3xf32>) outs(%y : memref<16384x3xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %0 = math.exp %a : f32
+    linalg.yield %0 : f32
+  }
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>], iterator_types = ["reduction", "parallel"]}
+      ins(%y : memref<16384x3xf32>) outs(%s : memref<3xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %0 = arith.addf %a, %b : f32
+    linalg.yield %0 : f32
+  }
+  return
+}
+
+// Few points, each of which walks along a long axis.
+// CHECK-LABEL: func.func @walk(
+// CHECK-SAME: !llvm.ptr
+// CHECK: affine.for %{{.*}} = %{{.*}} to %{{.*}} {
+// CHECK: scf.for
+func.func @walk(%x: memref<32x1024xf32>, %y: memref<32xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c1024 = arith.constant 1024 : index
+  %zero = arith.constant 0.0 : f32
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]} outs(%y : memref<32xf32>) {
+  ^bb0(%b: f32):
+    %i = linalg.index 0 : index
+    %sum = scf.for %j = %c0 to %c1024 step %c1 iter_args(%s = %zero) -> f32 {
+      %a = memref.load %x[%i, %j] : memref<32x1024xf32>
+      %next = arith.addf %s, %a : f32
+      scf.yield %next : f32
+    }
+    linalg.yield %sum : f32
+  }
+  return
+}
+
 // A thread's stack is its own. Here each reads what it has written itself ...
 // CHECK-LABEL: func.func @gradient(
 // CHECK-SAME: !llvm.ptr

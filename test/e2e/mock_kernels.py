@@ -269,6 +269,35 @@ def scatters(p):
             p.expected[name] = expected
 
 
+def replacements(p):
+    """Scatters: of slices with the same index the last one counts, or they are combined in their order; of samples with their own indices too."""
+    generator = np.random.default_rng(4)
+    # Of some, threads share the slices of the axis; of one, there is a single thread.
+    for shared, positions, size, width in ((0, 600, 50, 8), (0, 2048, 9, 1), (0, 5, 7, 0), (3, 40, 12, 5), (2, 300, 7, 0), (70, 9, 9, 64)):
+        first, rest = ((shared,) if shared else ()), ((width,) if width else ())
+        values = generator.integers(-size, size, (*first, positions))
+        indices = p.feed(values.shape, "i64")
+        p.data[f"in{len(p.inputs) - 1}"] = values.reshape(1, -1)
+        x, u = p.feed((*first, size, *rest)), p.feed((*first, positions, *rest))
+        into, updates = (p.data[f"in{len(p.inputs) - back}"] for back in (2, 1))
+        into, updates = into.reshape(-1, size, max(width, 1)), updates.reshape(-1, positions, max(width, 1))
+        types = (tensor((*first, positions), "i64"), tensor((*first, positions, *rest)), tensor((*first, size, *rest)))
+        where = f"at [{indices}] axis {len(first)} {'shared 1' if shared else ''}"
+        for how, combine in {"": lambda old, new: new, "max": max, "product": lambda old, new: old * new}.items():
+            expected = into.copy()
+            for sample, position, column in np.ndindex(updates.shape):
+                at = (sample, values.reshape(-1, positions)[sample, position], column)
+                expected[at] = combine(expected[at], updates[sample, position, column])
+            result = p.op(f"nn.scatter {u} into {x} {where} {how and 'combine ' + how} : ({types[2]}, {types[0]}, {types[1]}) -> {types[2]}")
+            name = f"scatter {shared} {positions} {size} {width} {how}"
+            p.result(name, result, (*first, size, *rest), exact=True)
+            p.expected[name] = expected.reshape(*first, size, *rest)
+        if shared:
+            name = f"scatter_add of samples {shared} {positions} {size} {width}"
+            added = p.op(f"nn.scatter_add {u} {where} : ({types[0]}, {types[1]}) -> {types[2]}")
+            p.result(name, added, (*first, size, *rest), exact=True)
+
+
 def reductions(p):
     shapes = [(n,) for n in COLUMNS] + [(3, n) for n in COLUMNS] + [(n, 3) for n in COLUMNS]
     # Long enough for sums in parts; the first of them cannot be halved.
@@ -401,7 +430,7 @@ def doubles(p):
 
 
 GROUPS = {"doubles": doubles, "elementwise": elementwise, "moves": moves, "tables": tables, "reductions": reductions, "rows": rows,
-          "scatters": scatters, "short rows": short_rows, "short moves": short_moves}
+          "scatters": scatters, "replacements": replacements, "short rows": short_rows, "short moves": short_moves}
 
 
 def run_target(context, source, data, target):

@@ -100,8 +100,8 @@ LogicalResult LaunchBuilder::run() {
       } else if (loop->hasAttr(pipeline::scatterAddAttrName)) {
         if (failed(mapScatterAdd(loop)))
           return failure();
-      } else {
-        return op.emitError("a loop that no kernel of a GPU is made for");
+      } else if (failed(mapNest(loop))) {
+        return failure();
       }
       continue;
     }

@@ -12,6 +12,9 @@
 //   row loop (`pp.rows`)              a block per row
 //   scatter-add (`pp.scatter_add`)    two launches of a block per index: one
 //                                     sorts the indices, one adds
+//   other nest with loops whose       a thread for each of their iterations
+//     iterations are independent        takes the other loops in their order
+//     (`pp.independent`)
 //
 // All sums have one order that depends on shapes alone, so results have the
 // same bits in each run. A block never waits for another one.
@@ -77,6 +80,7 @@ private:
                                    mlir::linalg::FillOp fill);
   llvm::LogicalResult mapRows(mlir::scf::ForOp loop);
   llvm::LogicalResult mapScatterAdd(mlir::scf::ForOp loop);
+  llvm::LogicalResult mapNest(mlir::scf::ForOp outermost);
 
   mlir::gpu::GPUFuncOp begin(llvm::ArrayRef<mlir::Type> types, int64_t grid,
                              int64_t block);

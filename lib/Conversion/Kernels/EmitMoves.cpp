@@ -144,40 +144,76 @@ LogicalResult KernelEmitter::emitGather(GatherOp op) {
   return success();
 }
 
+/// How many threads walk along the same indices, where so many lines of the
+/// output have nothing to do with each other: enough to fill a GPU.
+static int64_t countOwners(int64_t lines, int64_t positions, int64_t size) {
+  constexpr int64_t wantedThreads = 4096, fewPositions = 16;
+  if (lines >= wantedThreads || positions <= fewPositions)
+    return 1;
+  return std::min<int64_t>(size, llvm::divideCeil(wantedThreads, lines));
+}
+
 /// Loops over the elements of `updates` in row-major order; `body` gets their
-/// indices, and those of the element of `output` that they go to.
+/// indices, and those of the element of `output` that they go to. Only the
+/// loops over `indices` have an order. For a GPU, one more loop shares the
+/// slices of the axis out where the other loops are short: iteration i of n
+/// walks along all indices, and takes those of the slices i, i + n, ...
 template <typename Op>
 static scf::LoopNest forEachUpdate(
-    OpBuilder &builder, Location loc, Op op, Value table,
+    OpBuilder &builder, Location loc, Op op, Value table, bool isForGpu,
     function_ref<void(OpBuilder &, ArrayRef<Value>, ArrayRef<Value>)> body) {
   auto updatesType = op.getUpdates().getType();
   int64_t axis = op.getAxis(), shared = op.getShared();
   int64_t indexRank = op.getIndices().getType().getRank() - shared;
   int64_t size = op.getOutput().getType().getDimSize(axis);
-  SmallVector<Value> lower, upper, step;
-  // A single number takes one turn of a loop too.
   SmallVector<int64_t> turns(updatesType.getShape());
-  if (turns.empty())
-    turns.push_back(1);
+  const int64_t rank = turns.size();
+  auto isOrdered = [&](int64_t loop) {
+    return loop >= axis && loop < axis + indexRank;
+  };
+  int64_t lines = 1, positions = 1;
+  for (auto [loop, count] : llvm::enumerate(turns))
+    (isOrdered(loop) ? positions : lines) *= count;
+  const int64_t owners =
+      isForGpu && lines > 0 ? countOwners(lines, positions, size) : 1;
+  // A single thread takes one turn of a loop too.
+  if (owners > 1 || rank == indexRank)
+    turns.push_back(owners);
+  SmallVector<Value> lower, upper, step;
   for (int64_t count : turns) {
     lower.push_back(indexConstant(builder, loc, 0));
     upper.push_back(indexConstant(builder, loc, count));
     step.push_back(indexConstant(builder, loc, 1));
   }
-  return scf::buildLoopNest(
+  scf::LoopNest nest = scf::buildLoopNest(
       builder, loc, lower, upper, step,
       [&](OpBuilder &inner, Location, ValueRange at) {
-        SmallVector<Value> from(at.take_front(updatesType.getRank()));
+        SmallVector<Value> from(at.take_front(rank));
         ArrayRef<Value> indices(from);
         SmallVector<Value> place(indices.take_front(shared));
         llvm::append_range(place, indices.slice(axis, indexRank));
         Value index = memref::LoadOp::create(inner, loc, table, place);
+        index = clampedIndex(inner, loc, wrappedIndex(inner, loc, index, size),
+                             size);
         SmallVector<Value> to(indices.take_front(axis));
-        to.push_back(clampedIndex(inner, loc,
-                                  wrappedIndex(inner, loc, index, size), size));
+        to.push_back(index);
         llvm::append_range(to, indices.drop_front(axis + indexRank));
-        body(inner, from, to);
+        if (owners == 1) {
+          body(inner, from, to);
+          return;
+        }
+        Value owner = arith::RemUIOp::create(inner, loc, index,
+                                             indexConstant(inner, loc, owners));
+        Value isOwn = arith::CmpIOp::create(
+            inner, loc, arith::CmpIPredicate::eq, owner, at.back());
+        auto own = scf::IfOp::create(inner, loc, isOwn);
+        OpBuilder then = own.getThenBodyBuilder();
+        body(then, from, to);
       });
+  for (auto [loop, op] : llvm::enumerate(nest.loops))
+    if (!isOrdered(loop))
+      op->setAttr(pipeline::independentAttrName, builder.getUnitAttr());
+  return nest;
 }
 
 LogicalResult KernelEmitter::emitScatterAdd(ScatterAddOp op) {
@@ -188,8 +224,10 @@ LogicalResult KernelEmitter::emitScatterAdd(ScatterAddOp op) {
   Value zero =
       arith::ConstantOp::create(builder, loc, builder.getZeroAttr(element));
   linalg::FillOp::create(builder, loc, zero, output);
+  // What a GPU has kernels of its own for.
+  const bool isSorted = op.getShared() == 0 && isa<FloatType>(element);
   scf::LoopNest nest = forEachUpdate(
-      builder, loc, op, memoryOf(op.getIndices()),
+      builder, loc, op, memoryOf(op.getIndices()), isForGpu() && !isSorted,
       [&](OpBuilder &body, ArrayRef<Value> from, ArrayRef<Value> to) {
         Value old = memref::LoadOp::create(body, loc, output, to);
         Value update = memref::LoadOp::create(body, loc, updates, from);
@@ -198,8 +236,7 @@ LogicalResult KernelEmitter::emitScatterAdd(ScatterAddOp op) {
                         : arith::AddIOp::create(body, loc, old, update);
         memref::StoreOp::create(body, loc, sum, output, to);
       });
-  // What a GPU has a kernel for.
-  if (op.getShared() == 0 && isa<FloatType>(element))
+  if (isSorted)
     nest.loops.front()->setAttr(
         pipeline::scatterAddAttrName,
         builder.getDenseI64ArrayAttr({static_cast<int64_t>(op.getAxis()),
@@ -213,7 +250,7 @@ LogicalResult KernelEmitter::emitScatter(ScatterOp op) {
   bool isUnsigned =
       op.getOutput().getType().getElementType().isUnsignedInteger();
   forEachUpdate(
-      builder, loc, op, memoryOf(op.getIndices()),
+      builder, loc, op, memoryOf(op.getIndices()), isForGpu(),
       [&](OpBuilder &body, ArrayRef<Value> from, ArrayRef<Value> to) {
         Value update = memref::LoadOp::create(body, loc, updates, from);
         if (auto how = op.getCombine()) {

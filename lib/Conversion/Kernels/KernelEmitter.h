@@ -57,7 +57,8 @@ mlir::MemRefType getMemRefType(mlir::Type tensor);
 /// Where tensor values of a kernel lie, while its body is emitted.
 class KernelEmitter {
 public:
-  /// `lanes`: of vectors, which rows are made to fill.
+  /// `lanes`: of vectors, which rows are made to fill; 1 for the threads of a
+  /// GPU.
   KernelEmitter(mlir::OpBuilder &builder, mlir::Location loc, unsigned lanes)
       : builder(builder), loc(loc), lanes(lanes) {}
 
@@ -122,6 +123,8 @@ private:
   llvm::LogicalResult emitCrossEntropy(nn::SoftmaxCrossEntropyOp op);
   llvm::LogicalResult
   emitCrossEntropyBackward(nn::SoftmaxCrossEntropyBackwardOp op);
+
+  bool isForGpu() const { return lanes == 1; }
 
   mlir::OpBuilder &builder;
   mlir::Location loc;

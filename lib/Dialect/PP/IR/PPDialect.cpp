@@ -39,6 +39,7 @@ static const KnownAttribute operationAttributes[] = {
     {probeAttrName, isCount, countText},
     {markAttrName, isCount, countText},
     {rowsAttrName, isA<UnitAttr>, "a unit attribute"},
+    {independentAttrName, isA<UnitAttr>, "a unit attribute"},
     {scatterAddAttrName, isA<DenseI64ArrayAttr>, "an array of numbers"},
     {mockKernelAttrName, isA<MockKernelAttr>, "a #pp.mock_kernel"},
     {targetAttrName, isTarget, "cpu, mock or cuda:sm_NN"},

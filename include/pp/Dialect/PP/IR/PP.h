@@ -64,6 +64,10 @@ inline constexpr llvm::StringLiteral calleeAttrName = "pp.callee";
 inline constexpr llvm::StringLiteral markAttrName = "pp.mark";
 /// On a loop over rows: no iteration depends on another one.
 inline constexpr llvm::StringLiteral rowsAttrName = "pp.rows";
+/// On a loop of a nest that holds nothing but the next one: no iteration
+/// depends on another one, though those of other loops of the nest have an
+/// order.
+inline constexpr llvm::StringLiteral independentAttrName = "pp.independent";
 /// On the outermost loop of a scatter-add: its axis and the rank of its
 /// indices. Inside are three loads, in this order: of the index, of the old
 /// value, of the update.
