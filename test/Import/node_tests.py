@@ -1,6 +1,6 @@
 """Runs the node tests of the `onnx` package, and its tests of whole models.
 
-    node_tests.py BUILD [--update] [--all]
+    node_tests.py BUILD [--update] [--all] [--target=mock] [--only=PATTERN]
 
 node_tests.txt says of each test of the package whether it passes, or why not:
 what the compiler says, or what a program cannot be fed. Other answers fail, and
@@ -9,7 +9,8 @@ compile time become initializers, by the operator's entry or because what is
 computed from them is refused otherwise. Tests that are accepted are compiled together,
 those of an opset in one model, with inputs and outputs flattened. Without --all
 the tests whose operators are not imported are left out, where nothing is to be seen,
-and the nine networks of the kind `real`, which take minutes.
+and the nine networks of the kind `real`, which take minutes. With --target=mock, the
+kernels are those of a GPU, which has none for functions of f64.
 """
 
 import argparse
@@ -314,22 +315,23 @@ def agree(got, want, name):
     return np.array_equal(found.reshape(want.shape), want)
 
 
-def execute(build, folder, tests):
+def execute(build, folder, tests, target):
     """Answers for tests of the same opsets that are imported."""
     model, data = merged(tests)
     path = pathlib.Path(tempfile.mkdtemp(dir=folder))
     onnx.save(model, path / "m.onnx")
     np.savez(path / "in.npz", **data)
     for command in (
-        [build / "bin" / "pp-compile", path / "m.onnx", "-o", path / "m"],
-        [path / "m", "infer", "--data", path / "in.npz", "--output", path / "out.npz", "--watchdog", 0],
+        [build / "bin" / "pp-compile", path / "m.onnx", "-o", path / "m", f"--target={target}"],
+        [path / "m", "infer", "--data", path / "in.npz", "--output", path / "out.npz", "--watchdog", 0, "--device", target],
     ):
         done = run(command)
         if done.returncode:
             if len(tests) == 1:
-                return {tests[0].name: f"fails: {done.stderr.strip().splitlines()[:1]}"}
+                errors = [line for line in done.stderr.splitlines() if "error: " in line]
+                return {tests[0].name: f"fails: {errors or done.stderr}"}
             half = len(tests) // 2
-            return execute(build, folder, tests[:half]) | execute(build, folder, tests[half:])
+            return execute(build, folder, tests[:half], target) | execute(build, folder, tests[half:], target)
     got = np.load(path / "out.npz")
     answers = {}
     for number, test in enumerate(tests):
@@ -361,6 +363,7 @@ def main():
     parser.add_argument("--update", action="store_true")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--target", choices=["cpu", "mock"], default="cpu")
     parser.add_argument("--only", action="append", metavar="PATTERN", help="names such as 'test_gather*'; may be repeated")
     options = parser.parse_args()
     build = options.build.resolve()
@@ -380,7 +383,7 @@ def main():
             if not answer:
                 # What is large is compiled alone.
                 by_opset[test.version, test.versions, test.name if test.name.startswith(LARGE) else None].append(test)
-        for found in pool.map(lambda group: execute(build, folder, group), by_opset.values()):
+        for found in pool.map(lambda group: execute(build, folder, group, options.target), by_opset.values()):
             answers |= found
     if options.update:
         LIST.parent.mkdir(exist_ok=True)
