@@ -454,9 +454,6 @@ llvm::Error checkTraining(const CompileOptions &options) {
     if (flag->getNumOccurrences() && !has(nn::Loss::ConnectionistTemporal))
       return makeError(exitUsage,
                        "--" + flag->ArgStr.str() + ": is for --loss=ctc");
-  if (options.target.isGpu() && has(nn::Loss::ConnectionistTemporal))
-    return makeError(exitUsage, "--loss=ctc: is for the processor; no kernel "
-                                "of a GPU walks along the frames");
   if (options.loss.ctcTargetLength < 0)
     return makeError(exitUsage,
                      "--ctc-target-length: must be a positive number");

@@ -17,6 +17,7 @@
 #include "KernelMemory.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -36,19 +37,21 @@ constexpr double nothing = -1e30;
 /// Emits the loops over samples, frames and states.
 class Sequences {
 public:
-  /// All are memory; `frames` may be null.
+  /// All are memory; `frames` may be null. `hasRows`: each sample has a row of
+  /// its own, because all may be walked along at the same time.
   Sequences(OpBuilder &builder, Location loc, Value logProbabilities,
-            Value labels, Value frames, int64_t blank)
+            Value labels, Value frames, int64_t blank, bool hasRows)
       : b(loc, builder), logProbabilities(logProbabilities), labels(labels),
-        frames(frames), blank(blank) {
+        frames(frames), blank(blank), hasRows(hasRows) {
     auto type = cast<MemRefType>(logProbabilities.getType());
     element = type.getElementType();
     samples = type.getDimSize(0);
     mostFrames = type.getDimSize(1);
     classes = type.getDimSize(2);
     mostLabels = cast<MemRefType>(labels.getType()).getDimSize(1);
-    row = memref::AllocaOp::create(
-        b, MemRefType::get({2 * mostLabels + 1}, element));
+    rows = memref::AllocaOp::create(
+        b,
+        MemRefType::get({hasRows ? samples : 1, 2 * mostLabels + 1}, element));
   }
 
   Value index(int64_t value) {
@@ -92,7 +95,7 @@ public:
   /// Runs `body` for each sample; threads may share them.
   void forEachSample(function_ref<void()> body) {
     auto loop = scf::ForOp::create(b, index(0), index(samples), index(1));
-    loop->setAttr(pipeline::rowsAttrName, b.getUnitAttr());
+    loop->setAttr(pipeline::independentAttrName, b.getUnitAttr());
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     sample = loop.getInductionVar();
@@ -105,17 +108,16 @@ public:
       frameCount = arith::MinSIOp::create(b, own, frameCount);
     }
     this->loop(index(2 * mostLabels + 1),
-               [&](Value state) { store(number(nothing), row, state); });
+               [&](Value state) { storeInRow(number(nothing), state); });
     body();
   }
-  /// Writes `value` all over the sample's part of `memory`.
+  /// Writes `value` all over `memory`.
   void fill(double value, Value memory) {
-    ArrayRef<int64_t> shape = cast<MemRefType>(memory.getType()).getShape();
-    loop(index(shape[1]), [&](Value frame) {
-      loop(index(shape[2]), [&](Value at) {
-        store(number(value), memory, {sample, frame, at});
-      });
-    });
+    linalg::FillOp::create(b, number(value), memory);
+  }
+  Value loadFromRow(Value state) { return load(rows, {rowOfSample(), state}); }
+  void storeInRow(Value value, Value state) {
+    store(value, rows, {rowOfSample(), state});
   }
 
   /// The class of a state.
@@ -144,7 +146,7 @@ public:
   /// What the row has at `state`, if `exists`.
   Value inRow(Value exists, Value state) {
     Value at = select(exists, state, index(0));
-    return select(exists, load(row, at), number(nothing));
+    return select(exists, loadFromRow(at), number(nothing));
   }
   /// log(exp x + exp y + exp z).
   Value addUp(Value x, Value y, Value z) {
@@ -157,12 +159,15 @@ public:
   ImplicitLocOpBuilder b;
   Value logProbabilities, labels, frames;
   int64_t blank, samples, mostFrames, classes, mostLabels;
+  bool hasRows;
   Type element;
-  Value row;
+  Value rows;
   // Of the sample.
   Value sample, labelCount, stateCount, frameCount;
 
 private:
+  Value rowOfSample() { return hasRows ? sample : index(0); }
+
   template <typename FloatOp, typename IndexOp> Value plus(Value x, Value y) {
     if (isa<FloatType>(x.getType()))
       return FloatOp::create(b, x, y);
@@ -195,12 +200,12 @@ LogicalResult KernelEmitter::emitCtcLoss(CtcLossOp op) {
   Sequences s(builder, loc, memoryOf(op.getLogProbabilities()),
               memoryOf(op.getLabels()),
               op.getFrames() ? memoryOf(op.getFrames()) : Value(),
-              op.getBlank());
+              op.getBlank(), isForGpu());
   Value losses = memoryOf(op.getLosses()), alphas = memoryOf(op.getAlphas());
+  if (alphas)
+    s.fill(nothing, alphas);
   s.forEachSample([&] {
     Value one = s.index(1), two = s.index(2), zero = s.index(0);
-    if (alphas)
-      s.fill(nothing, alphas);
     s.loop(s.frameCount, [&](Value frame) {
       Value isFirst = s.isEqual(frame, zero);
       s.loop(s.stateCount, [&](Value number) {
@@ -209,13 +214,13 @@ LogicalResult KernelEmitter::emitCtcLoss(CtcLossOp op) {
         Value behind = s.select(hasTwo, s.sub(state, two), zero);
         Value skipped = s.both(hasTwo, s.skips(behind));
         Value sum =
-            s.addUp(s.load(s.row, state), s.inRow(hasOne, s.sub(state, one)),
+            s.addUp(s.loadFromRow(state), s.inRow(hasOne, s.sub(state, one)),
                     s.inRow(skipped, behind));
         Value begins =
             s.select(s.isLess(state, two), s.number(0), s.number(nothing));
         Value alpha = s.add(s.select(isFirst, begins, sum),
                             s.logProbability(frame, s.classOf(state)));
-        s.store(alpha, s.row, state);
+        s.storeInRow(alpha, state);
         if (alphas)
           s.store(alpha, alphas, {s.sample, frame, state});
       });
@@ -225,7 +230,7 @@ LogicalResult KernelEmitter::emitCtcLoss(CtcLossOp op) {
     Value last = s.sub(s.stateCount, one);
     Value hasLabels = s.isLess(zero, s.labelCount);
     Value end =
-        s.addUp(s.load(s.row, last), s.inRow(hasLabels, s.sub(last, one)),
+        s.addUp(s.loadFromRow(last), s.inRow(hasLabels, s.sub(last, one)),
                 s.number(nothing));
     Value isPossible = arith::CmpFOp::create(s.b, arith::CmpFPredicate::UGT,
                                              end, s.number(nothing / 10));
@@ -243,15 +248,15 @@ LogicalResult KernelEmitter::emitCtcLossBackward(CtcLossBackwardOp op) {
   Sequences s(builder, loc, memoryOf(op.getLogProbabilities()),
               memoryOf(op.getLabels()),
               op.getFrames() ? memoryOf(op.getFrames()) : Value(),
-              op.getBlank());
+              op.getBlank(), isForGpu());
   Value losses = memoryOf(op.getLosses()), alphas = memoryOf(op.getAlphas());
   Value gradients = memoryOf(op.getLossGradients());
   Value output = memoryOf(op.getOutput());
+  s.fill(0, output);
   s.forEachSample([&] {
     Value one = s.index(1), two = s.index(2), zero = s.index(0);
     Value gradient = s.load(gradients, s.sample);
     Value loss = s.load(losses, s.sample);
-    s.fill(0, output);
     s.loop(s.frameCount, [&](Value number) {
       Value isLast = s.isEqual(number, zero);
       Value frame = s.sub(s.sub(s.frameCount, one), number);
@@ -259,14 +264,14 @@ LogicalResult KernelEmitter::emitCtcLossBackward(CtcLossBackwardOp op) {
         Value next = s.add(state, one), nextLabel = s.add(state, two);
         Value skipped =
             s.both(s.isLess(nextLabel, s.stateCount), s.skips(state));
-        Value sum = s.addUp(s.load(s.row, state),
+        Value sum = s.addUp(s.loadFromRow(state),
                             s.inRow(s.isLess(next, s.stateCount), next),
                             s.inRow(skipped, nextLabel));
         Value ends = s.select(s.isLess(nextLabel, s.stateCount),
                               s.number(nothing), s.number(0));
         Value onwards = s.select(isLast, ends, sum);
         Value ofClass = s.classOf(state);
-        s.store(s.add(onwards, s.logProbability(frame, ofClass)), s.row, state);
+        s.storeInRow(s.add(onwards, s.logProbability(frame, ofClass)), state);
         Value alpha = s.load(alphas, {s.sample, frame, state});
         Value share = s.exp(s.add(s.add(alpha, onwards), loss));
         Value before = s.load(output, {s.sample, frame, ofClass});
