@@ -55,6 +55,12 @@ static int infer(const Buckets &buckets, const Buckets::Fit &fit,
       printMessage("warning: output '{}' has no axis of samples, and another "
                    "value in each mini-batch: this is that of the last one\n",
                    name);
+  if (!plan.wholeBatches.empty() && data.getSamples() > plan.batch &&
+      group.isFirst())
+    printMessage("warning: {}; the {} samples were computed in mini-batches of "
+                 "{}: in others (--batch of pp-compile), their results may be "
+                 "others\n",
+                 plan.wholeBatches, data.getSamples(), plan.batch);
   if (uint64_t left = data.getSamples() % plan.batch;
       left && !plan.wholeBatches.empty() && group.isFirst())
     printMessage("warning: {}; the last {} of {} samples, in a batch of {}, "
