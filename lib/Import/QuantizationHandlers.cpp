@@ -1,13 +1,12 @@
 //===- QuantizationHandlers.cpp - ONNX operators on quantized numbers -----===//
 //
-// q stands for (q - zero point) * scale. Products of such numbers are sums of
-// products of integers, which floating-point numbers hold exactly.
+// q stands for (q - zero point) * scale.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Expressions.h"
 #include "NarrowType.h"
-#include "Products.h"
+#include "QuantizedProducts.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
@@ -17,41 +16,6 @@ using namespace pp;
 using namespace pp::nn;
 
 namespace {
-
-/// A scale or zero point in the shape of what it belongs to: one number, one
-/// for each place of an axis, or one for each block along it.
-Value alignTo(NodeImporter &n, Value parameter, ArrayRef<int64_t> shape,
-              int64_t axis, int64_t block) {
-  SmallVector<int64_t> own(n.shape(parameter));
-  if (n.type(parameter).getNumElements() == 1)
-    return n.broadcastTo(n.reshape(parameter, {}), shape);
-  auto mismatch = [&]() -> Value {
-    (void)n.error("has a scale or zero point whose shape fits neither the "
-                  "tensor nor its axis " +
-                  llvm::Twine(axis));
-    return nullptr;
-  };
-  int64_t rank = shape.size();
-  axis = axis < 0 ? axis + rank : axis;
-  if (axis < 0 || axis >= rank)
-    return mismatch();
-  if (block > 0) {
-    if (own.size() != shape.size())
-      return mismatch();
-    for (int64_t each = 0; each < rank; ++each)
-      if (own[each] !=
-          (each == axis ? (shape[each] + block - 1) / block : shape[each]))
-        return mismatch();
-    SmallVector<int64_t> positions;
-    for (int64_t i = 0; i < shape[axis]; ++i)
-      positions.push_back(i / block);
-    return n.take(parameter, axis, positions);
-  }
-  if (own.size() != 1 || own[0] != shape[axis])
-    return mismatch();
-  return n.make<BroadcastOp>(n.type(parameter).clone(shape), parameter,
-                             ArrayRef<int64_t>(axis));
-}
 
 /// round(x / scale) + zero, where it is in the range of the integers `type`; x
 /// / scale + zero of floating-point numbers. A scale and a zero have the shape
@@ -162,69 +126,20 @@ LogicalResult dequantizeLinear(NodeImporter &n) {
   return success();
 }
 
-/// Floating-point numbers that hold the sums of so many products of numbers
-/// with 8 bits.
-Type exactType(NodeImporter &n, int64_t terms) {
-  constexpr int64_t mostInFloat = (1 << 24) / (1 << 16);
-  return terms <= mostInFloat ? Type(n.getBuilder().getF32Type())
-                              : Type(n.getBuilder().getF64Type());
-}
-
-/// Input `index` without its zero point, as a floating-point number. The zero
-/// point is one number, or one for each place of `axis`; it may be missing.
-Value withoutZero(NodeImporter &n, size_t index, size_t zeroIndex, int64_t axis,
-                  Type type) {
-  Value x = n.tensor(index);
-  if (!x)
-    return nullptr;
-  Expressions e{n};
-  x = n.cast(x, type);
-  if (!n.hasInput(zeroIndex))
-    return x;
-  Value zero = n.cast(n.tensor(zeroIndex), type);
-  // A column of one number for each row.
-  SmallVector<int64_t> own(n.shape(zero));
-  if (own.size() > 1 && own.size() == n.shape(x).size()) {
-    for (auto [mine, theirs] : llvm::zip(own, n.shape(x)))
-      if (mine != 1 && mine != theirs) {
-        (void)n.error("has a zero point whose shape does not fit");
-        return nullptr;
-      }
-    return e.sub(x, n.broadcastTo(zero, n.shape(x)));
-  }
-  zero = alignTo(n, zero, n.shape(x), axis, 0);
-  return zero ? e.sub(x, zero) : Value();
-}
-
 LogicalResult matMulInteger(NodeImporter &n) {
-  ArrayRef<int64_t> shape = NodeImporter::shape(n.input(0));
-  Type type = exactType(n, shape.empty() ? 1 : shape.back());
-  Value a = withoutZero(n, 0, 2, -2, type);
-  Value b = a ? withoutZero(n, 1, 3, -1, type) : Value();
-  Value y = b ? importMatMul(n, a, b) : Value();
-  if (!y)
-    return failure();
-  n.setOutput(0, n.cast(y, n.getBuilder().getI32Type()));
-  return success();
-}
-
-/// Terms of each sum of a convolution with these weights.
-int64_t termsOf(ArrayRef<int64_t> weight) {
-  int64_t terms = 1;
-  for (int64_t size : weight.drop_front(weight.empty() ? 0 : 1))
-    terms *= size;
-  return terms;
+  QuantizedFactor a = quantizedFactor(n, 0, 2, -2),
+                  b = a ? quantizedFactor(n, 1, 3, -1) : QuantizedFactor();
+  Value y = b ? quantizedMatMul(n, a, b) : Value();
+  n.setOutput(0, y);
+  return success(static_cast<bool>(y));
 }
 
 LogicalResult convInteger(NodeImporter &n) {
-  Type type = exactType(n, termsOf(NodeImporter::shape(n.input(1))));
-  Value x = withoutZero(n, 0, 2, 1, type);
-  Value w = x ? withoutZero(n, 1, 3, 0, type) : Value();
-  Value y = w ? importConv(n, x, w) : Value();
-  if (!y)
-    return failure();
-  n.setOutput(0, n.cast(y, n.getBuilder().getI32Type()));
-  return success();
+  QuantizedFactor x = quantizedFactor(n, 0, 2, 1),
+                  w = x ? quantizedFactor(n, 1, 3, 0) : QuantizedFactor();
+  Value y = w ? quantizedConv(n, x, w) : Value();
+  n.setOutput(0, y);
+  return success(static_cast<bool>(y));
 }
 
 /// Input `index` as what a sum in f32 is multiplied with: one number, or one
@@ -259,23 +174,20 @@ LogicalResult requantize(NodeImporter &n, Value sum, size_t lhsScale,
 }
 
 LogicalResult qLinearMatMul(NodeImporter &n) {
-  ArrayRef<int64_t> shape = NodeImporter::shape(n.input(0));
-  Type type = exactType(n, shape.empty() ? 1 : shape.back());
-  Value a = withoutZero(n, 0, 2, -2, type);
-  Value b = a ? withoutZero(n, 3, 5, -1, type) : Value();
-  Value y = b ? importMatMul(n, a, b) : Value();
+  QuantizedFactor a = quantizedFactor(n, 0, 2, -2),
+                  b = a ? quantizedFactor(n, 3, 5, -1) : QuantizedFactor();
+  Value y = b ? quantizedMatMul(n, a, b) : Value();
   return y ? requantize(n, y, 1, -2, 4, -1, 6, 7) : failure();
 }
 
 LogicalResult qLinearConv(NodeImporter &n) {
-  Type type = exactType(n, termsOf(NodeImporter::shape(n.input(3))));
-  Value x = withoutZero(n, 0, 2, 1, type);
-  Value w = x ? withoutZero(n, 3, 5, 0, type) : Value();
-  Value y = w ? importConv(n, x, w) : Value();
+  QuantizedFactor x = quantizedFactor(n, 0, 2, 1),
+                  w = x ? quantizedFactor(n, 3, 5, 0) : QuantizedFactor();
+  Value y = w ? quantizedConv(n, x, w) : Value();
   if (!y)
     return failure();
   if (n.hasInput(8)) {
-    Value bias = n.cast(n.tensor(8), type);
+    Value bias = n.tensor(8);
     ArrayRef<int64_t> shape = n.shape(y);
     if (n.shape(bias) != ArrayRef<int64_t>(shape[1]))
       return n.error("has a bias that is not one number for each channel");

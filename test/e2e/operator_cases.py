@@ -862,6 +862,35 @@ def quantized():
     case("ConvInteger", [image, weight, *zeros], sums.astype(np.int32))
     want = np.clip(np.rint(sums * F(0.01) * F(0.01) / to) + at, 0, 255).astype(np.uint8)
     case("QLinearConv", [image, one, zeros[0], weight, one, zeros[1], to, at], want)
+    # The largest numbers, in sums that f32 holds only in parts: of one length, of several, of batches.
+    def whole(*shape, dtype=np.uint8):
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+        return np.where(numbers(*shape) < 1.6, high, low).astype(dtype)
+
+    def product_of(a, b, za=0, zb=0):
+        return ((a.astype(np.int64) - za) @ (b.astype(np.int64) - zb)).astype(np.int32)
+
+    for rows, terms, columns in ((3, 1024, 5), (2, 521, 4), (1, 4096, 3), (9, 259, 1)):
+        a, b, signed = whole(rows, terms), whole(terms, columns), whole(terms, columns, dtype=np.int8)
+        case("MatMulInteger", [a, b], product_of(a, b))
+        case("MatMulInteger", [a, Known(signed, dtype=np.int8), np.array(255, np.uint8)], product_of(a, signed, 255))
+        case("MatMulInteger", [a, signed, np.array(3, np.uint8), Known(0, dtype=np.int8)], product_of(a, signed, 3))
+        case("MatMulInteger", [signed.T.copy(), signed, None, np.array(-128, np.int8)], product_of(signed.T, signed, 0, -128))
+    a, b = whole(2, 3, 700), whole(2, 700, 4)
+    case("MatMulInteger", [a, b], product_of(a, b))
+    case("MatMulInteger", [a, b[0]], product_of(a, b[0]))
+    case("MatMulInteger", [a[0, 0], b[0]], product_of(a[0, 0], b[0]))
+
+    def convolution_of(x, w, zero, groups=1):
+        x = np.pad(x.astype(np.int64) - zero, ((0, 0), (0, 0), (1, 1), (1, 1)))
+        windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(2, 3)).reshape(x.shape[0], groups, -1, *x.shape[2:] - np.array([2, 2]), 3, 3)
+        weights = w.astype(np.int64).reshape(groups, -1, *w.shape[1:])
+        return np.einsum("ngchwij,gkcij->ngkhw", windows, weights).reshape(x.shape[0], -1, *windows.shape[3:5]).astype(np.int32)
+
+    # 16 channels each way are what Winograd's algorithm is for, which rounds.
+    for channels, outputs, groups in ((16, 16, 1), (80, 16, 1), (31, 3, 1), (128, 4, 2)):
+        x, w = whole(1, channels, 6, 6), whole(outputs, channels // groups, 3, 3, dtype=np.int8)
+        case("ConvInteger", [x, w, np.array(255, np.uint8)], convolution_of(x, w, 255, groups), pads=[1, 1, 1, 1], group=groups)
 
 
 PARTS = (

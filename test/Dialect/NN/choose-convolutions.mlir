@@ -158,3 +158,17 @@ func.func @main(%x: tensor<8x256x14x14xbf16>, %w: tensor<256x256x3x3xbf16>, %a: 
   %3 = nn.conv_backward_weight %a, %a strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<1x512x7x7xbf16>, tensor<1x512x7x7xbf16>) -> tensor<512x512x3x3xf32>
   return %0, %1, %2, %3 : tensor<8x256x14x14xbf16>, tensor<8x256x14x14xbf16>, tensor<256x256x3x3xf32>, tensor<512x512x3x3xf32>
 }
+
+// -----
+
+// Sums of whole numbers, which no transform may round.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: algorithm
+// SMALL-LABEL: func.func @main(%arg0: tensor<8x32x56x56xf32>
+// SMALL-NOT: algorithm
+// LARGE-LABEL: func.func @main(%arg0: tensor<8x32x56x56xf32>
+// LARGE-NOT: algorithm
+func.func @main(%x: tensor<8x32x56x56xf32>, %w: tensor<64x32x3x3xf32>) -> tensor<8x64x56x56xf32> {
+  %0 = nn.conv %x, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 {nn.exact} : (tensor<8x32x56x56xf32>, tensor<64x32x3x3xf32>) -> tensor<8x64x56x56xf32>
+  return %0 : tensor<8x64x56x56xf32>
+}

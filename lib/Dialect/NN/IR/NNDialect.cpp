@@ -32,6 +32,7 @@ static const step::KnownAttribute operationAttributes[] = {
     {trainingReasonAttrName, step::isA<StringAttr>, "a string"},
     {readersAttrName, step::isA<DenseI64ArrayAttr>, "pairs of numbers"},
     {tf32AttrName, step::isA<UnitAttr>, "a unit attribute"},
+    {exactAttrName, step::isA<UnitAttr>, "a unit attribute"},
     {stopsAtBoundAttrName, step::isA<UnitAttr>, "a unit attribute"},
 };
 

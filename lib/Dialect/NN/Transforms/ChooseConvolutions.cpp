@@ -95,9 +95,9 @@ private:
              is(op.getOutput().getType());
     };
     ArrayRef<int64_t> w = shapeOf(weight), out = shapeOf(output);
-    if (op.getGroups() != 1 || w.size() != 4 || w[2] != 3 || w[3] != 3 ||
-        !isAll(op.getStrides(), 1) || !isAll(op.getDilations(), 1) ||
-        w[0] % 16 != 0 || w[1] % 16 != 0)
+    if (op->hasAttr(exactAttrName) || op.getGroups() != 1 || w.size() != 4 ||
+        w[2] != 3 || w[3] != 3 || !isAll(op.getStrides(), 1) ||
+        !isAll(op.getDilations(), 1) || w[0] % 16 != 0 || w[1] % 16 != 0)
       return;
     constexpr bool isGradient =
         std::is_same_v<ConvolutionOp, ConvBackwardWeightOp>;

@@ -74,8 +74,10 @@ public:
 
 private:
   /// Only what the library has kernels for, in f32: generated code takes
-  /// products as they are.
+  /// products as they are. Not what must be exact.
   static bool isShortened(Operation *op) {
+    if (op->hasAttr(exactAttrName))
+      return false;
     auto isFloat = [](Type type) {
       return cast<RankedTensorType>(type).getElementType().isF32();
     };

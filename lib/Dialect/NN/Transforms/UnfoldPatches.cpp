@@ -56,6 +56,8 @@ public:
         builder, conv.getLoc(), element.clone({patches, outputs}), matrix,
         weights, ArrayRef<int64_t>{}, ArrayRef<int64_t>{}, ArrayRef<int64_t>{1},
         ArrayRef<int64_t>{1}));
+    if (Attribute exact = conv->getAttr(exactAttrName))
+      product.getDefiningOp()->setAttr(exactAttrName, exact);
     Sizes last(y), permutation{0, std::ssize(y) - 1};
     last.erase(last.begin() + 1);
     last.push_back(outputs);

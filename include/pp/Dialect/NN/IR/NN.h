@@ -64,6 +64,10 @@ inline constexpr llvm::StringLiteral trainingReasonAttrName = "nn.reason";
 /// On products of f32: a GPU may round the factors to TF32 (8 bits of exponent,
 /// 10 of mantissa).
 inline constexpr llvm::StringLiteral tf32AttrName = "nn.tf32";
+/// On products and convolutions of f32 whose factors, and whose sums in
+/// whatever order, are whole numbers that f32 holds: they are computed as sums
+/// of products in f32, by no algorithm that rounds.
+inline constexpr llvm::StringLiteral exactAttrName = "nn.exact";
 /// On an nn.maximum or nn.minimum that keeps its left operand inside of a
 /// bound, as torch.clamp and a hard tanh do: no cotangent passes where it is
 /// that bound. Without the attribute, a tie is shared.
