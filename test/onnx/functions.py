@@ -6,6 +6,7 @@ All bodies of lib/Import/Onnx/FunctionBodies.txt have a node, and so have the ha
 lib/Import/MicrosoftHandlers.cpp, with their inputs in many combinations.
 """
 
+import itertools
 import pathlib
 import re
 import sys
@@ -262,10 +263,40 @@ def build_quantized():
     m.node("QuantizeLinear", ["x", real("tiny", 0.0001), long], ["short"])
     m.node("DequantizeLinear", ["short", "tiny", long])
     m.node("DequantizeLinear", ["a", fine])
+    m.input("real_rows", 6, 8)
+    none = whole("none", value=0, dtype=np.int8)
+    for turn, (has_zero, has_zeros, has_bias) in enumerate(itertools.product((True, False), repeat=3)):
+        scale, own = (scales, zeros) if turn % 2 else (coarse, none)
+        behind = [own if has_zeros else "", *(["scale_of_bias"] if has_bias else [])]
+        m.node("MatMulIntegerToFloat", ["rows", weights, fine, scale, zero if has_zero else "", *behind])
+        if has_zero:
+            m.node("DynamicQuantizeMatMul", ["real_rows", weights, scale, *behind])
+    real("scale_of_bias", [0.5, -1.5, 0, 2])
     return m
 
 
-def compare_quantized(context, checks, m):
+def build_recurrent():
+    """Quantized LSTMs with all choices of their inputs."""
+    m = Model()
+    m.input("x", 5, 2, 8)
+    m.weight("lengths", value=np.array([5, 3], np.int32))
+    for name, directions, axis in (("one", 1, ()), ("two", 2, (16,))):
+        for weight, size in (("w", 8), ("r", 4)):
+            m.weight(f"{name}_{weight}", value=m.generator.integers(-64, 64, (directions, size, 16)).astype(np.int8))
+            m.weight(f"{name}_{weight}_scale", value=m.generator.uniform(0.005, 0.01, (directions, *axis)).astype(np.float32))
+            m.weight(f"{name}_{weight}_zero", value=np.zeros((directions, *axis), np.int8))
+        for other, *shape in (("b", 32), ("h", 2, 4), ("c", 2, 4), ("p", 12)):
+            m.weight(f"{name}_{other}", directions, *shape)
+        for choice in itertools.product((True, False), repeat=5):
+            others = [f"{name}_{other}" if is_there else "" for other, is_there in zip(("b", "", "h", "c", "p"), choice)]
+            others[1] = "lengths" if choice[1] else ""
+            quantities = [f"{name}_{weight}_{part}" for weight in "wr" for part in ("scale", "zero")]
+            direction = "bidirectional" if name == "two" else "reverse" if choice[0] else "forward"
+            m.node("DynamicQuantizeLSTM", ["x", f"{name}_w", f"{name}_r", *others, *quantities], 3, hidden_size=4, direction=direction)
+    return m
+
+
+def compare_quantized(context, checks, m, tolerance=1e-4):
     """Numbers that lie in the middle between two others may be rounded to either."""
     path, archive = context.path(".onnx"), context.path(".npz")
     onnx.save(m.proto(), path)
@@ -275,7 +306,7 @@ def compare_quantized(context, checks, m):
     found = context.compile(path).infer(archive, context.path(".npz"))
     for name, value in wanted.items():
         if value.dtype.kind == "f":
-            checks.check(np.allclose(found[name], value, rtol=1e-5, atol=1e-4), f"{name}: {found[name]} instead of {value}")
+            checks.check(np.allclose(found[name], value, rtol=1e-5, atol=tolerance), f"{name}: {found[name]} instead of {value}")
             continue
         difference = np.abs(found[name].astype(np.int64) - value)
         checks.check(found[name].dtype == value.dtype and difference.max() <= 1 and difference.mean() < 0.02, f"{name}: differences {difference}")
@@ -285,14 +316,20 @@ def written():
     """Operators and inputs of the bodies."""
     text = (ROOT / "lib" / "Import" / "Onnx" / "FunctionBodies.txt").read_text()
     found = re.findall(r'^<domain: "(.*?)".*>\n(\w+) .*?\(([^()]*)\) =>', text, re.M)
-    return {(domain, name, "".join("-" if each.strip().startswith("_") else "x" for each in inputs.split(","))) for domain, name, inputs in found}
+    result = set()
+    for domain, name, inputs in found:
+        marks = ["-" if each.strip().startswith("_") else "x-" if each.strip().startswith("maybe_") else "x" for each in inputs.split(",")]
+        result |= {(domain, name, "".join(choice)) for choice in itertools.product(*marks)}
+    return result
 
 
 def test(context, checks, options):
     m = build()
-    quantized = build_quantized()
-    checks.equal(sorted(written() - m.used - quantized.used), [], "bodies without a node")
+    quantized, recurrent = build_quantized(), build_recurrent()
+    checks.equal(sorted(written() - m.used - quantized.used - recurrent.used), [], "bodies without a node")
     compare_quantized(context, checks, quantized)
+    # ONNX Runtime rounds the input and the states to 8 bits, too.
+    compare_quantized(context, checks, recurrent, tolerance=0.05)
     compare(context, checks, m, (1, 2))
     compare(context, checks, build_whole(), (1,))
     compare(context, checks, build_single(), (1,))
