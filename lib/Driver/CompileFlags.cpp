@@ -1,6 +1,7 @@
 //===- CompileFlags.cpp - Command-line flags of a compilation -------------===//
 
 #include "pp/Driver/CompileFlags.h"
+#include "cpu/Processor.h"
 #include "pp/Dialect/NN/Transforms/AddedLoss.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Driver/Errors.h"
@@ -825,6 +826,8 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
   const ModelFlags &flags = *modelFlags;
   CompileOptions options = flags.options;
   options.import = *import;
+  options.import.hasIntegerProducts =
+      options.target.isCpu() && runtime::hasIntegerProducts();
   options.batch = isBatchGiven() ? import->batch : 0;
   options.hasTraining = flags.loss.getNumOccurrences() > 0;
   options.loss.classWeights.assign(flags.classWeights.begin(),

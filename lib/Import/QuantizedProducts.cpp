@@ -68,14 +68,17 @@ QuantizedFactor pp::quantizedFactor(NodeImporter &n, size_t index,
   if (!x)
     return {};
   const bool hasZero = n.hasInput(zeroIndex);
-  const bool isSigned =
-      NodeImporter::dataType(n.input(index)) == onnx::DataType::Int8;
   Constant known = n.known(zeroIndex);
   const bool isCentred =
       !hasZero ||
       (known && llvm::all_of(known.numbers(), [](double z) { return z == 0; }));
   QuantizedFactor result;
-  result.most = isSigned && isCentred ? 128 : 255;
+  result.isSigned =
+      NodeImporter::dataType(n.input(index)) == onnx::DataType::Int8;
+  result.most = result.isSigned && isCentred ? 128 : 255;
+  result.whole = n.valueOf(n.input(index));
+  if (!isCentred)
+    result.zero = n.cast(n.tensor(zeroIndex), n.getBuilder().getI32Type());
   Expressions e{n};
   Type real = n.getBuilder().getF32Type();
   result.value = n.cast(x, real);
@@ -162,6 +165,65 @@ static Value multiplyParts(NodeImporter &n, Value a, Value b, int64_t parts) {
                    shape);
 }
 
+/// The matrix in the panels of `nn.integer_product`.
+static Value panelsOf(NodeImporter &n, Value matrix) {
+  constexpr int64_t columns = 64, terms = 4;
+  auto fillUp = [&](Value value, int64_t axis, int64_t multiple) {
+    SmallVector<int64_t> shape(n.shape(value));
+    const int64_t rest = llvm::alignTo(shape[axis], multiple) - shape[axis];
+    if (rest == 0)
+      return value;
+    shape[axis] = rest;
+    Value zeros = n.splat(n.type(value).clone(shape), 0);
+    return n.join({value, zeros}, axis, /*isNew=*/false);
+  };
+  Value full = fillUp(fillUp(matrix, 0, terms), 1, columns);
+  const int64_t groups = n.shape(full)[0] / terms,
+                panels = n.shape(full)[1] / columns;
+  return n.transpose(n.reshape(full, {groups, terms, panels, columns}),
+                     {2, 0, 3, 1});
+}
+
+/// Whether `nn.integer_product` can multiply the rows of a by the matrix b.
+static bool hasIntegerProduct(NodeImporter &n, const QuantizedFactor &a,
+                              const QuantizedFactor &b) {
+  const bool hasOneZero = !a.zero || n.type(a.zero).getNumElements() == 1;
+  return n.getOptions().hasIntegerProducts && n.shape(b.whole).size() == 2 &&
+         hasOneZero && b.isSigned && !b.zero &&
+         n.type(a.whole).getNumElements() > 0 &&
+         n.type(b.whole).getNumElements() > 0;
+}
+
+/// (a - z) b = a b - z (1 b), with a number z and a row of ones.
+static Value multiplyIntegers(NodeImporter &n, const QuantizedFactor &a,
+                              const QuantizedFactor &b) {
+  Builder &builder = n.getBuilder();
+  Type i32 = builder.getI32Type();
+  const auto u8 = builder.getIntegerType(8, /*isSigned=*/false);
+  Value rows = a.whole, zero = a.zero ? n.reshape(a.zero, {}) : Value();
+  if (a.isSigned) {
+    // Moved to 0 ... 255, and the zero point with them.
+    auto shift = [&](Value value) -> Value {
+      return n.make<AddOp>(value, n.splat(n.type(value), 128));
+    };
+    rows = n.cast(shift(n.cast(rows, i32)), u8);
+    zero = shift(zero ? zero : n.splat(RankedTensorType::get({}, i32), 0));
+  }
+  const int64_t terms = n.shape(b.whole)[0], columns = n.shape(b.whole)[1];
+  SmallVector<int64_t> shape(n.shape(rows));
+  shape.back() = columns;
+  Value panels = panelsOf(n, b.whole);
+  Value product =
+      n.make<IntegerProductOp>(RankedTensorType::get(shape, i32), rows, panels);
+  if (!zero)
+    return product;
+  Value ones = n.splat(RankedTensorType::get(terms, u8), 1);
+  Value sums = n.make<IntegerProductOp>(RankedTensorType::get(columns, i32),
+                                        ones, panels);
+  Value moved = n.make<MulOp>(n.broadcastTo(zero, n.shape(sums)), sums);
+  return n.make<SubOp>(product, n.broadcastTo(moved, shape));
+}
+
 Value pp::quantizedMatMul(NodeImporter &n, const QuantizedFactor &a,
                           const QuantizedFactor &b) {
   auto multiply = [&](Value x, Value y) { return importMatMul(n, x, y); };
@@ -171,6 +233,8 @@ Value pp::quantizedMatMul(NodeImporter &n, const QuantizedFactor &a,
   // What does not fit gets its error where it is multiplied.
   if (left.empty() || right.empty() || left[axisOfA] != right[axisOfB])
     return multiply(a.value, b.value);
+  if (hasIntegerProduct(n, a, b))
+    return multiplyIntegers(n, a, b);
   const int64_t length = mostTerms(a, b);
   if (right.size() == 2 && left[axisOfA] > length)
     if (int64_t parts = countEqualParts(left[axisOfA], length))

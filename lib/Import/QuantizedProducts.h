@@ -12,6 +12,10 @@ struct QuantizedFactor {
   mlir::Value value;
   /// No number is further from 0.
   int64_t most = 0;
+  /// The integers as they are, and their zero points, which may be missing, as
+  /// integers of 32 bits.
+  mlir::Value whole, zero;
+  bool isSigned = false;
 
   explicit operator bool() const { return bool(value); }
 };

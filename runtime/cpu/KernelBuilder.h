@@ -303,6 +303,7 @@ void buildLossScale(Descriptor &descriptor, KernelBuilder &builder);
 bool isDouble(Descriptor &descriptor);
 void buildAdd(Descriptor &descriptor, KernelBuilder &builder);
 void buildScatterAdd(Descriptor &descriptor, KernelBuilder &builder);
+void buildIntegerProduct(Descriptor &descriptor, KernelBuilder &builder);
 
 /// A tensor in the layout and type that a primitive wants, copied if it must
 /// be: to `inside`, or to memory of its own.

@@ -53,6 +53,7 @@ static constexpr Kind kinds[] = {
     {"loss_scale", buildLossScale},
     {"add", buildAdd},
     {"scatter_add", buildScatterAdd},
+    {"integer_product", buildIntegerProduct},
 };
 
 /// Kernels with a factor that may be packed.

@@ -48,6 +48,11 @@ bool pp::runtime::hasAvx512() {
   return has;
 }
 
+bool pp::runtime::hasIntegerProducts() {
+  static const bool has = hasAvx512() && __builtin_cpu_supports("avx512vnni");
+  return has;
+}
+
 bool pp::runtime::isFromIntel() {
   static const bool is = __builtin_cpu_is("intel");
   return is;

@@ -20,6 +20,8 @@ const MatrixTiles *shortTiles();
 
 /// With BW and VL, which all have but those of Xeon Phi.
 bool hasAvx512();
+/// The same, and VNNI: sums of four products of bytes at once.
+bool hasIntegerProducts();
 bool isFromIntel();
 /// AMD's first with AVX-512 as wide as its registers.
 bool isZen5();

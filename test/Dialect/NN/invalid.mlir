@@ -1274,3 +1274,19 @@ func.func @kernel_scatters_between(%g: tensor<4x3xf32>, %i: tensor<4xi64>) {
   }
   return
 }
+
+// -----
+
+func.func @integer_panels(%x: tensor<8x30xui8>, %w: tensor<1x8x64x4xi8>) {
+  // expected-error@+1 {{'nn.integer_product' op needs panels of shape [2, 8, 64, 4], not [1, 8, 64, 4]}}
+  %0 = nn.integer_product %x, %w : (tensor<8x30xui8>, tensor<1x8x64x4xi8>) -> tensor<8x100xi32>
+  return
+}
+
+// -----
+
+func.func @integer_rows(%x: tensor<8x30xui8>, %w: tensor<2x8x64x4xi8>) {
+  // expected-error@+1 {{'nn.integer_product' op computes a row for each row of [8, 30], but its type says [7, 100]}}
+  %0 = nn.integer_product %x, %w : (tensor<8x30xui8>, tensor<2x8x64x4xi8>) -> tensor<7x100xi32>
+  return
+}

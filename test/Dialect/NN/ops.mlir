@@ -156,6 +156,14 @@ func.func @moves(%x: tensor<4x8xf32>, %bias: tensor<8xf32>, %i: tensor<2x3xi64>)
   return
 }
 
+// CHECK-LABEL: func.func @integer_product(
+// CHECK-SAME: %[[A:[^ :,]+]]: tensor<8x30xui8>, %[[B:[^ :,]+]]: tensor<2x8x64x4xi8>
+func.func @integer_product(%a: tensor<8x30xui8>, %b: tensor<2x8x64x4xi8>) -> tensor<8x100xi32> {
+  // CHECK: nn.integer_product %[[A]], %[[B]] : (tensor<8x30xui8>, tensor<2x8x64x4xi8>) -> tensor<8x100xi32>
+  %0 = nn.integer_product %a, %b : (tensor<8x30xui8>, tensor<2x8x64x4xi8>) -> tensor<8x100xi32>
+  return %0 : tensor<8x100xi32>
+}
+
 // CHECK-LABEL: func.func @contractions(
 // CHECK-SAME: %[[A:[^:]+]]: {{[^,)]+}}, %[[B:[^:]+]]: {{[^,)]+}}, %[[X:[^:]+]]: {{[^,)]+}}, %[[W:[^:]+]]: {{[^,)]+}})
 func.func @contractions(%a: tensor<2x4x8xf32>, %b: tensor<2x5x8xf32>, %x: tensor<2x3x8x8xf32>, %w: tensor<6x3x3x3xf32>) {

@@ -286,6 +286,16 @@ func.func @main(%x: tensor<4x3xf32> {step.batched}) -> tensor<1x3xf32> {
   return %1 : tensor<1x3xf32>
 }
 
+// -----
+
+func.func @main(%x: tensor<8x3xui8> {step.batched, step.feed = "x"}) -> tensor<3x100xi32> {
+  %w = nn.constant dense<1> : tensor<2x2x64x4xi8>
+  %turned = nn.transpose %x [1, 0] : tensor<8x3xui8> -> tensor<3x8xui8>
+  // expected-error@+1 {{'nn.integer_product' op cannot be re-batched: sums over the axis that holds the samples}}
+  %0 = nn.integer_product %turned, %w : (tensor<3x8xui8>, tensor<2x2x64x4xi8>) -> tensor<3x100xi32>
+  return %0 : tensor<3x100xi32>
+}
+
 //--- statistics.mlir
 // Each of several micro-batches moves running statistics by its number.
 ml_program.global private mutable @m(dense<0.0> : tensor<3xf32>) : tensor<3xf32>

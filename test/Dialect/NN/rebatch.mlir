@@ -322,3 +322,14 @@ func.func @main(%y: tensor<4x2x2xf32> {step.batched}) -> tensor<8x2xf32> {
   %sum = nn.add %flat, %rows : tensor<8x2xf32>
   return %sum : tensor<8x2xf32>
 }
+
+// -----
+
+// Rows of a product of integers are samples.
+// CHECK-LABEL: func.func @main(
+func.func @main(%x: tensor<8x3x30xui8> {step.batched, step.feed = "x"}) -> tensor<8x3x100xi32> {
+  %w = nn.constant dense<1> : tensor<2x8x64x4xi8>
+  // CHECK: nn.integer_product %{{.+}}, %{{.+}} : (tensor<2x3x30xui8>, tensor<2x8x64x4xi8>) -> tensor<2x3x100xi32>
+  %0 = nn.integer_product %x, %w : (tensor<8x3x30xui8>, tensor<2x8x64x4xi8>) -> tensor<8x3x100xi32>
+  return %0 : tensor<8x3x100xi32>
+}

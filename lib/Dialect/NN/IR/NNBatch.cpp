@@ -441,6 +441,17 @@ LogicalResult DotGeneralOp::propagateBatch(Positions operands,
   return success();
 }
 
+LogicalResult IntegerProductOp::propagateBatch(Positions operands,
+                                               PositionsOut &results,
+                                               EmitError emitError) {
+  BatchPosition position = operands[0];
+  if (operands[1] ||
+      (position && position.axis + 1 == getLhs().getType().getRank()))
+    return emitError() << "sums over the axis that holds the samples";
+  results.assign(1, position);
+  return success();
+}
+
 /// Attention: samples on the batch or the heads of all tensors. `operands` are
 /// the positions of some of them, with their axes; `position` becomes the
 /// common one, on the axes batch, head, row, column.

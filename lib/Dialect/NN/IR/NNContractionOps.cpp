@@ -114,6 +114,33 @@ LogicalResult PackOp::verify() {
   return emitOpError() << "packs a " << from << " as a " << to;
 }
 
+/// Of the panels of an `nn.integer_product`.
+static constexpr int64_t panelColumns = 64, panelTerms = 4;
+
+LogicalResult IntegerProductOp::verify() {
+  ArrayRef<int64_t> lhs = shapeOf(getLhs()), panels = shapeOf(getPanels()),
+                    result = shapeOf(getOutput());
+  if (lhs.empty() || result.size() != lhs.size() ||
+      lhs.drop_back() != result.drop_back())
+    return emitOpError() << "computes a row for each row of [" << lhs
+                         << "], but its type says [" << result << "]";
+  auto cut = [](int64_t size, int64_t width) {
+    return (size + width - 1) / width;
+  };
+  const int64_t expected[] = {cut(result.back(), panelColumns),
+                              cut(lhs.back(), panelTerms), panelColumns,
+                              panelTerms};
+  if (panels == ArrayRef(expected))
+    return success();
+  return emitOpError() << "needs panels of shape [" << ArrayRef(expected)
+                       << "], not [" << panels << "]";
+}
+
+uint64_t IntegerProductOp::getFlops() {
+  return 2 * uint64_t(getOutput().getType().getNumElements()) *
+         shapeOf(getLhs()).back();
+}
+
 namespace {
 /// Reads through a transpose of an operand: the axes of a dot_general can be
 /// named in any order. Only where the free axes keep their order, because that

@@ -130,6 +130,14 @@ std::string ScatterAddOp::describeSum() {
                        output.getNumElements() / rows);
 }
 
+std::string IntegerProductOp::getLibraryDescriptor() {
+  const int64_t columns = shapeOf(getOutput()).back();
+  return llvm::formatv("integer_product rows={0} terms={1} columns={2}",
+                       getOutput().getType().getNumElements() /
+                           std::max<int64_t>(columns, 1),
+                       shapeOf(getLhs()).back(), columns);
+}
+
 std::string PackOp::getLibraryDescriptor() {
   PackedAttr layout = getPacked(getOutput().getType());
   return "pack_" + layout.getProduct().str() + packed(getOutput().getType());

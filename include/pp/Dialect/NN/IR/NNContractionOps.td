@@ -68,6 +68,25 @@ def NN_PackOp : NN_Op<"pack", [
   }];
 }
 
+def NN_IntegerProductOp : NN_LibraryOp<"integer_product", [NotDifferentiable]> {
+  let summary = "a product of 8-bit integers, summed up in 32 bits";
+  let description = [{
+    result[m..., n] is the sum of lhs[m..., k] * w[k, n], whose K x N numbers are
+    in `panels` of 64 columns, where four terms of a column lie side by side:
+    panels[n / 64, k / 4, n % 64, k % 4]. What panels have beyond K and N does not
+    count. Sums wrap around.
+    ```mlir
+    %y = nn.integer_product %x, %w
+         : (tensor<8x30xui8>, tensor<2x8x64x4xi8>) -> tensor<8x100xi32>
+    ```
+  }];
+  let arguments = (ins NN_TensorOf<[UI8]>:$lhs, NN_TensorOf<[I8]>:$panels);
+  let results = (outs NN_TensorOf<[I32]>:$output);
+  let assemblyFormat = [{
+    $lhs `,` $panels attr-dict `:` functional-type(operands, $output)
+  }];
+}
+
 class NN_ConvolutionOp<string mnemonic>
     : NN_LibraryOp<mnemonic, [NN_Differentiable, SameOperandsElementType]> {
   // The geometry of the forward convolution, for one to three spatial axes.
