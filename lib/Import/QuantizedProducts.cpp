@@ -188,40 +188,73 @@ static Value panelsOf(NodeImporter &n, Value matrix) {
 static bool hasIntegerProduct(NodeImporter &n, const QuantizedFactor &a,
                               const QuantizedFactor &b) {
   const bool hasOneZero = !a.zero || n.type(a.zero).getNumElements() == 1;
+  const bool hasColumnZeros = !b.zero || n.type(b.zero).getNumElements() == 1 ||
+                              n.shape(b.zero) == n.shape(b.whole).drop_front();
   return n.getOptions().hasIntegerProducts && n.shape(b.whole).size() == 2 &&
-         hasOneZero && b.isSigned && !b.zero &&
-         n.type(a.whole).getNumElements() > 0 &&
+         hasOneZero && hasColumnZeros && n.type(a.whole).getNumElements() > 0 &&
          n.type(b.whole).getNumElements() > 0;
 }
 
-/// (a - z) b = a b - z (1 b), with a number z and a row of ones.
+/// With a number y and one number z for each column, or one for all,
+///   (a - y) (b - z) = a b - y (1 b) - (a 1 - y 1 1) z,
+/// where 1 are rows and columns of ones.
 static Value multiplyIntegers(NodeImporter &n, const QuantizedFactor &a,
                               const QuantizedFactor &b) {
   Builder &builder = n.getBuilder();
   Type i32 = builder.getI32Type();
   const auto u8 = builder.getIntegerType(8, /*isSigned=*/false);
-  Value rows = a.whole, zero = a.zero ? n.reshape(a.zero, {}) : Value();
+  const auto numbers = RankedTensorType::get({}, i32);
+  // What has another sign than the operation takes is moved by 128, and its
+  // zero point with it. Of 8 bits, that is the first one.
+  auto move = [&](Value value, Type to, double bit) -> Value {
+    value = n.cast(value, to);
+    return n.make<XorOp>(value, n.splat(n.type(value), bit));
+  };
+  auto add = [&](Value value, int64_t number) -> Value {
+    value = value ? value : n.splat(numbers, 0);
+    return n.make<AddOp>(value, n.splat(n.type(value), number));
+  };
+  auto asNumber = [&](Value zero) {
+    return zero && n.type(zero).getNumElements() == 1 ? n.reshape(zero, {})
+                                                      : zero;
+  };
+  Value rows = a.whole, y = asNumber(a.zero);
   if (a.isSigned) {
-    // Moved to 0 ... 255, and the zero point with them.
-    auto shift = [&](Value value) -> Value {
-      return n.make<AddOp>(value, n.splat(n.type(value), 128));
-    };
-    rows = n.cast(shift(n.cast(rows, i32)), u8);
-    zero = shift(zero ? zero : n.splat(RankedTensorType::get({}, i32), 0));
+    rows = move(rows, u8, 128);
+    y = add(y, 128);
   }
-  const int64_t terms = n.shape(b.whole)[0], columns = n.shape(b.whole)[1];
-  SmallVector<int64_t> shape(n.shape(rows));
+  Value matrix = b.whole, z = asNumber(b.zero);
+  if (!b.isSigned) {
+    matrix = move(matrix, builder.getI8Type(), -128);
+    z = add(z, -128);
+  }
+  const int64_t terms = n.shape(matrix)[0], columns = n.shape(matrix)[1];
+  SmallVector<int64_t> shape(n.shape(rows)), ofRows(shape);
   shape.back() = columns;
-  Value panels = panelsOf(n, b.whole);
+  ofRows.back() = 1;
+  Value panels = panelsOf(n, matrix);
   Value product =
       n.make<IntegerProductOp>(RankedTensorType::get(shape, i32), rows, panels);
-  if (!zero)
-    return product;
-  Value ones = n.splat(RankedTensorType::get(terms, u8), 1);
-  Value sums = n.make<IntegerProductOp>(RankedTensorType::get(columns, i32),
-                                        ones, panels);
-  Value moved = n.make<MulOp>(n.broadcastTo(zero, n.shape(sums)), sums);
-  return n.make<SubOp>(product, n.broadcastTo(moved, shape));
+  auto subtract = [&](Value value) {
+    product = n.make<SubOp>(product, n.broadcastTo(value, shape));
+  };
+  if (y) {
+    Value ones = n.splat(RankedTensorType::get(terms, u8), 1);
+    Value sums = n.make<IntegerProductOp>(RankedTensorType::get(columns, i32),
+                                          ones, panels);
+    subtract(n.make<MulOp>(n.broadcastTo(y, n.shape(sums)), sums));
+  }
+  if (z) {
+    Value sums = n.reduce(Reduction::sum, n.cast(rows, i32), shape.size() - 1,
+                          /*keepAxes=*/true);
+    if (y) {
+      Value all = n.make<MulOp>(y, n.splat(numbers, terms));
+      sums = n.make<SubOp>(sums, n.broadcastTo(all, ofRows));
+    }
+    subtract(
+        n.make<MulOp>(n.broadcastTo(sums, shape), n.broadcastTo(z, shape)));
+  }
+  return product;
 }
 
 Value pp::quantizedMatMul(NodeImporter &n, const QuantizedFactor &a,

@@ -26,7 +26,7 @@ def NN_FloatTensor : NN_TensorOf<[F32, F64]>;
 def NN_NumberTensor : NN_TensorOf<[F32, F64, I64, I32, UI64]>;
 def NN_IndexTensor : NN_TensorOf<[I64, I32]>;
 def NN_BoolTensor : NN_TensorOf<[I1]>;
-def NN_BitsTensor : NN_TensorOf<[I1, I64, I32, UI64]>;
+def NN_BitsTensor : NN_TensorOf<[I1, I64, I32, UI64, I8, UI8]>;
 
 // Which methods of an interface an op defines itself; the others keep their
 // defaults.
