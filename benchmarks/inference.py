@@ -5,7 +5,8 @@ Contenders take turns, and rounds in which others used the processor are
 repeated, as in vs_pytorch.py. What is compared is the time from one result to
 the next: our programs and pipelines have two batches on the way, a peer starts
 with the next as soon as it has the last. Latency of one batch alone is what one
-core takes.
+core takes. With --quantize, products are of 8-bit integers, as quantize_dynamic() of
+ONNX Runtime makes them.
 """
 
 import argparse
@@ -130,8 +131,26 @@ def export(name, batch):
     return path
 
 
+def quantize(model):
+    """What each product rounds to 8 bits, it rounds by the range of the whole batch."""
+    path = model.with_suffix(".int8.onnx")
+    if not path.exists():
+        code = ("import sys; from onnxruntime.quantization import QuantType, quantize_dynamic; "
+                "quantize_dynamic(sys.argv[1], sys.argv[2], weight_type=QuantType.QInt8)")
+        subprocess.run([sys.executable, "-c", code, model, path], check=True, capture_output=True)
+    return path
+
+
 def contenders(arguments, name, batch):
     model = export(name, batch)
+    if arguments.quantize:
+        model = quantize(model)
+        result = {("pp-mlir", 1): lambda: Ours(arguments, model, batch, "1", ["--stages=1"]),
+                  ("pp-mlir, 2 threads", 2): lambda: Ours(arguments, model, batch, "t", ["--threads-per-stage=2"])}
+        for threads in (1, 2):
+            for kind in ("onnxruntime", "openvino"):
+                result[kind, threads] = lambda kind=kind, threads=threads: Peer(kind, model, name, batch, threads)
+        return result
     halves = ["--stages=2", f"--microbatches={min(batch, 2)}"]
     result = {
         ("pp-mlir", 1): lambda: Ours(arguments, model, batch, "1", ["--stages=1"]),
@@ -175,6 +194,7 @@ def main():
     parser.add_argument("--build", default=ROOT / "build" / "release")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch", type=int, action="append", help="samples; 1 and 8 without one")
+    parser.add_argument("--quantize", action="store_true", help="products of 8-bit integers")
     parser.add_argument("models", nargs="*", help=f"of {', '.join(MODELS)}; all without one")
     arguments = parser.parse_args()
     print(f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores of {processor()}, load {os.getloadavg()[0]:.1f}")
