@@ -56,6 +56,11 @@ static void fillWithNumbers(const KernelTensor &tensor, unsigned seed,
     return fill([&] { return toShortFloat(tensor.type, next()); });
   case DataType::I64:
     return fill([&] { return static_cast<int64_t>(random()) % tensor.limit; });
+  case DataType::I32:
+    return fill([&] { return static_cast<int32_t>(random()); });
+  case DataType::U8:
+  case DataType::I8:
+    return fill([&] { return static_cast<uint8_t>(random() >> 16); });
   default:
     throw DescriptorError("a tensor has numbers of a type that no kernel has");
   }

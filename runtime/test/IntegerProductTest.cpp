@@ -1,5 +1,6 @@
 //===- IntegerProductTest.cpp ---------------------------------------------===//
 #include "cpu/IntegerProduct.h"
+#include "cpu/DivideKernel.h"
 #include "cpu/LibraryKernel.h"
 #include "kernel/Part.h"
 
@@ -102,6 +103,11 @@ TEST(IntegerProduct, IsDivided) {
     currentPart() = {};
     EXPECT_EQ(c, numbers.expected) << parts << " parts";
   }
+}
+
+TEST(IntegerProduct, IsDividedForThreads) {
+  const std::string whole = "integer_product rows=3 terms=9 columns=200";
+  EXPECT_EQ(divideKernel(whole, 2), whole + " parts=2");
 }
 
 TEST(IntegerProduct, RefusesWhatItCannotCount) {
