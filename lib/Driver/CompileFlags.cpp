@@ -828,6 +828,7 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
   options.import = *import;
   options.import.hasIntegerProducts =
       options.target.isCpu() && runtime::hasIntegerProducts();
+  options.import.hasBlockProducts = options.target.isCpu();
   options.batch = isBatchGiven() ? import->batch : 0;
   options.hasTraining = flags.loss.getNumOccurrences() > 0;
   options.loss.classWeights.assign(flags.classWeights.begin(),

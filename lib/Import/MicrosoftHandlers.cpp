@@ -2,8 +2,8 @@
 //
 // Those of exporters and optimizers of transformers that no function body
 // states: forms of attention whose arithmetic depends on which inputs a node
-// has, and products with packed weights. What they compute is what ONNX Runtime
-// does (docs/ContribOperators.md of its repository).
+// has. What they compute is what ONNX Runtime does (docs/ContribOperators.md of
+// its repository).
 //
 //===----------------------------------------------------------------------===//
 
@@ -589,108 +589,6 @@ LogicalResult groupQueryAttention(NodeImporter &n) {
   return GroupQueryAttention(n).run();
 }
 
-//===----------------------------------------------------------------------===//
-// MatMulNBits
-//===----------------------------------------------------------------------===//
-
-/// The numbers of `bits` bits in the last axis of bytes, lowest bits first.
-Value unpackBits(NodeImporter &n, Value bytes, int64_t bits) {
-  Expressions e{n};
-  int64_t perByte = 8 / bits;
-  if (perByte == 1)
-    return bytes;
-  SmallVector<int64_t> shape(n.shape(bytes)), single(shape);
-  single.push_back(1);
-  SmallVector<Value> parts;
-  for (int64_t i = 0; i < perByte; ++i) {
-    Value shifted =
-        i == 0
-            ? bytes
-            : e.div(bytes, e.number(bytes, static_cast<double>(1 << bits * i)));
-    Value mask = e.number(bytes, static_cast<double>((1 << bits) - 1));
-    parts.push_back(n.reshape(e.both(shifted, mask), single));
-  }
-  Value all = n.make<ConcatOp>(parts, static_cast<int64_t>(shape.size()));
-  shape.back() *= perByte;
-  return n.reshape(all, shape);
-}
-
-LogicalResult matMulNBits(NodeImporter &n) {
-  if (failed(refuseInputs(n, {{4, "g_idx"}})) ||
-      failed(refuseAttributes(n, {"weight_prepacked"})))
-    return failure();
-  // How exact it has to be; it is computed in f32.
-  n.ignoreAttribute("accuracy_level");
-  int64_t bits = n.attribute("bits", int64_t{4});
-  int64_t rows = n.attribute("N", int64_t{0});
-  int64_t columns = n.attribute("K", int64_t{0});
-  int64_t block = n.attribute("block_size", int64_t{0});
-  if (!llvm::is_contained({2, 4, 8}, bits))
-    return n.error("attribute bits is " + llvm::Twine(bits) +
-                   "; it may be 2, 4 or 8");
-  if (rows < 1 || columns < 1 || block < 1 || rows > maxElements ||
-      columns > maxElements || block > maxElements || block * bits % 8 != 0)
-    return n.error("attributes N, K and block_size are " + llvm::Twine(rows) +
-                   ", " + llvm::Twine(columns) + " and " + llvm::Twine(block));
-  Value a = n.tensor(0), b = n.tensor(1), scales = n.tensor(2);
-  if (!a || !b || !scales)
-    return failure();
-  int64_t blocks = llvm::divideCeil(columns, block);
-  if (isTooLarge({rows, blocks, block}))
-    return n.error("has a matrix of more than " + llvm::Twine(maxElements) +
-                   " elements");
-  SmallVector<int64_t> shape(n.shape(a));
-  if (shape.empty() || shape.back() != columns ||
-      n.type(b).getNumElements() != rows * blocks * (block * bits / 8) ||
-      n.type(scales).getNumElements() != rows * blocks)
-    return n.error("has inputs that do not fit N, K and block_size");
-  Expressions e{n};
-  Type element = n.type(a).getElementType();
-  SmallVector<int64_t> wide = {rows, blocks, block};
-  auto spread = [&](Value ofBlocks) {
-    Value cells = n.reshape(ofBlocks, {rows, blocks});
-    return n.make<BroadcastOp>(n.type(cells).clone(wide), cells,
-                               ArrayRef<int64_t>{0, 1});
-  };
-  Value numbers =
-      unpackBits(n, n.reshape(b, {rows, blocks, block * bits / 8}), bits);
-  Value centred = n.cast(numbers, element);
-  if (n.hasInput(3)) {
-    Value zeros = n.tensor(3);
-    if (!zeros)
-      return failure();
-    bool isPacked = !isa<FloatType>(n.type(zeros).getElementType());
-    int64_t bytes = llvm::divideCeil(blocks * bits, 8);
-    if (n.type(zeros).getNumElements() != rows * (isPacked ? bytes : blocks))
-      return n.error("has zero_points that do not fit its blocks");
-    if (isPacked) {
-      zeros = unpackBits(n, n.reshape(zeros, {rows, bytes}), bits);
-      zeros = n.slice(zeros, 1, 0, blocks);
-    }
-    centred = e.sub(centred, spread(n.cast(zeros, element)));
-  } else {
-    centred = e.add(centred, -static_cast<double>(1 << (bits - 1)));
-  }
-  Value weight =
-      n.reshape(e.mul(centred, spread(scales)), {rows, blocks * block});
-  if (blocks * block > columns)
-    weight = n.slice(weight, 1, 0, columns);
-  shape.back() = rows;
-  Value y = n.make<DotGeneralOp>(
-      n.type(a).clone(shape), a, weight, ArrayRef<int64_t>(),
-      ArrayRef<int64_t>(), static_cast<int64_t>(shape.size()) - 1, int64_t{1});
-  if (n.hasInput(5)) {
-    Value bias = n.tensor(5);
-    if (!bias)
-      return failure();
-    if (n.shape(bias) != ArrayRef<int64_t>{rows})
-      return n.error("has a bias that is not one for each column");
-    y = e.add(y, n.broadcastTo(bias, shape));
-  }
-  n.setOutput(0, y);
-  return success();
-}
-
 } // namespace
 
 ArrayRef<ImportedOperator> pp::microsoftOperators() {
@@ -704,10 +602,6 @@ ArrayRef<ImportedOperator> pp::microsoftOperators() {
        .types = floatTypes,
        .known = {{"total_sequence_length", KnownInput::Scalar}},
        .note = "without quantized caches"},
-      {.name = "com.microsoft.MatMulNBits",
-       .handler = matMulNBits,
-       .types = floatTypes,
-       .note = "`bits` is 2, 4 or 8; without `g_idx`"},
       {.name = "com.microsoft.MultiHeadAttention",
        .handler = multiHeadAttention,
        .types = floatTypes,

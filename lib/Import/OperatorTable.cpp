@@ -33,7 +33,7 @@ static const std::vector<const ImportedOperator *> &table() {
           poolOperators(),         regionOperators(),
           determinantOperators(),  microsoftOperators(),
           fusedOperators(),        previewOperators(),
-          textOperators()})
+          textOperators(),         packedWeightOperators()})
       for (const ImportedOperator &entry : part)
         all.push_back(&entry);
     llvm::sort(all, [](const ImportedOperator *a, const ImportedOperator *b) {

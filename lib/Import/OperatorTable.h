@@ -119,6 +119,7 @@ llvm::ArrayRef<ImportedOperator> poolOperators();
 llvm::ArrayRef<ImportedOperator> regionOperators();
 llvm::ArrayRef<ImportedOperator> determinantOperators();
 llvm::ArrayRef<ImportedOperator> microsoftOperators();
+llvm::ArrayRef<ImportedOperator> packedWeightOperators();
 llvm::ArrayRef<ImportedOperator> fusedOperators();
 llvm::ArrayRef<ImportedOperator> previewOperators();
 llvm::ArrayRef<ImportedOperator> textOperators();

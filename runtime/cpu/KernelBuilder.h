@@ -304,6 +304,7 @@ bool isDouble(Descriptor &descriptor);
 void buildAdd(Descriptor &descriptor, KernelBuilder &builder);
 void buildScatterAdd(Descriptor &descriptor, KernelBuilder &builder);
 void buildIntegerProduct(Descriptor &descriptor, KernelBuilder &builder);
+void buildBlockProduct(Descriptor &descriptor, KernelBuilder &builder);
 
 /// A tensor in the layout and type that a primitive wants, copied if it must
 /// be: to `inside`, or to memory of its own.

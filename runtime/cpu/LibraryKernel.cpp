@@ -54,6 +54,7 @@ static constexpr Kind kinds[] = {
     {"add", buildAdd},
     {"scatter_add", buildScatterAdd},
     {"integer_product", buildIntegerProduct},
+    {"block_product", buildBlockProduct},
 };
 
 /// Kernels with a factor that may be packed.

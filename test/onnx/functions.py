@@ -183,6 +183,13 @@ def add_packed_weights(m):
         m.weight(f"zeros{name}", value=m.generator.integers(0, 256, (6, -(-blocks * bits // 8)), dtype=np.uint8))
         m.node("MatMulNBits", [f"a{name}", f"b{name}", f"scales{name}"], **sizes)
         m.node("MatMulNBits", [f"a{name}", f"b{name}", f"scales{name}", f"zeros{name}"], **sizes)
+    # Blocks of which there is a kernel, of another size.
+    m.input("a_long", 2, 3, 150)
+    m.weight("b_long", value=m.generator.integers(0, 256, (6, 3, 32), dtype=np.uint8))
+    m.weight("scales_long", value=m.generator.uniform(0.1, 1, (6, 3)).astype(np.float32))
+    m.weight("zeros_long", value=m.generator.integers(0, 256, (6, 2), dtype=np.uint8))
+    m.node("MatMulNBits", ["a_long", "b_long", "scales_long"], K=150, N=6, bits=4, block_size=64)
+    m.node("MatMulNBits", ["a_long", "b_long", "scales_long", "zeros_long"], K=150, N=6, bits=4, block_size=64)
     m.weight("bias_of_columns", 6)
     m.node("MatMulNBits", ["a4", "b4", "scales4", "zeros4", "", "bias_of_columns"], K=40, N=6, bits=4, block_size=32)
 

@@ -66,6 +66,8 @@ struct ImportOptions {
   /// Whether products of 8-bit integers become `nn.integer_product` where they
   /// can, for which the target has a kernel that is faster than those of f32.
   bool hasIntegerProducts = false;
+  /// The same of `nn.block_product`.
+  bool hasBlockProducts = false;
   /// Whether a symbol on axis 0 is an error, because nobody has said `batch`: a
   /// training with one sample is nothing that one gets by omission.
   bool isBatchMissing = false;

@@ -1290,3 +1290,27 @@ func.func @integer_rows(%x: tensor<8x30xui8>, %w: tensor<2x8x64x4xi8>) {
   %0 = nn.integer_product %x, %w : (tensor<8x30xui8>, tensor<2x8x64x4xi8>) -> tensor<7x100xi32>
   return
 }
+
+// -----
+
+func.func @block_columns(%a: tensor<8x60xf32>, %b: tensor<100x1x16xui8>, %s: tensor<100x1xf32>) {
+  // expected-error@+1 {{'nn.block_product' op takes no blocks of shape [100, 1, 16] for 100 columns of 60 numbers}}
+  %0 = nn.block_product %a, %b, %s : (tensor<8x60xf32>, tensor<100x1x16xui8>, tensor<100x1xf32>) -> tensor<8x100xf32>
+  return
+}
+
+// -----
+
+func.func @block_scales(%a: tensor<8x60xf32>, %b: tensor<100x2x16xui8>, %s: tensor<100x1xf32>) {
+  // expected-error@+1 {{'nn.block_product' op needs scales of shape [100, 2]}}
+  %0 = nn.block_product %a, %b, %s : (tensor<8x60xf32>, tensor<100x2x16xui8>, tensor<100x1xf32>) -> tensor<8x100xf32>
+  return
+}
+
+// -----
+
+func.func @block_zeros(%a: tensor<8x60xf32>, %b: tensor<100x2x16xui8>, %s: tensor<100x2xf32>, %z: tensor<100x2xui8>) {
+  // expected-error@+1 {{'nn.block_product' op needs zero points of shape [100, 1]}}
+  %0 = nn.block_product %a, %b, %s, %z : (tensor<8x60xf32>, tensor<100x2x16xui8>, tensor<100x2xf32>, tensor<100x2xui8>) -> tensor<8x100xf32>
+  return
+}

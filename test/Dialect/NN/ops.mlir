@@ -156,6 +156,16 @@ func.func @moves(%x: tensor<4x8xf32>, %bias: tensor<8xf32>, %i: tensor<2x3xi64>)
   return
 }
 
+// CHECK-LABEL: func.func @block_product(
+// CHECK-SAME: %[[A:[^ :,]+]]: tensor<8x60xf32>, %[[B:[^ :,]+]]: tensor<100x2x16xui8>, %[[S:[^ :,]+]]: tensor<100x2xf32>, %[[Z:[^ :,]+]]: tensor<100x1xui8>
+func.func @block_product(%a: tensor<8x60xf32>, %b: tensor<100x2x16xui8>, %s: tensor<100x2xf32>, %z: tensor<100x1xui8>) -> (tensor<8x100xf32>, tensor<8x100xf32>) {
+  // CHECK: nn.block_product %[[A]], %[[B]], %[[S]] : (tensor<8x60xf32>, tensor<100x2x16xui8>, tensor<100x2xf32>) -> tensor<8x100xf32>
+  %0 = nn.block_product %a, %b, %s : (tensor<8x60xf32>, tensor<100x2x16xui8>, tensor<100x2xf32>) -> tensor<8x100xf32>
+  // CHECK: nn.block_product %[[A]], %[[B]], %[[S]], %[[Z]] :
+  %1 = nn.block_product %a, %b, %s, %z : (tensor<8x60xf32>, tensor<100x2x16xui8>, tensor<100x2xf32>, tensor<100x1xui8>) -> tensor<8x100xf32>
+  return %0, %1 : tensor<8x100xf32>, tensor<8x100xf32>
+}
+
 // CHECK-LABEL: func.func @integer_product(
 // CHECK-SAME: %[[A:[^ :,]+]]: tensor<8x30xui8>, %[[B:[^ :,]+]]: tensor<2x8x64x4xi8>
 func.func @integer_product(%a: tensor<8x30xui8>, %b: tensor<2x8x64x4xi8>) -> tensor<8x100xi32> {

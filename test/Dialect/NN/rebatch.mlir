@@ -325,11 +325,16 @@ func.func @main(%y: tensor<4x2x2xf32> {step.batched}) -> tensor<8x2xf32> {
 
 // -----
 
-// Rows of a product of integers are samples.
+// Rows of products of integers are samples.
 // CHECK-LABEL: func.func @main(
-func.func @main(%x: tensor<8x3x30xui8> {step.batched, step.feed = "x"}) -> tensor<8x3x100xi32> {
+func.func @main(%x: tensor<8x3x30xui8> {step.batched, step.feed = "x"}) -> (tensor<8x3x100xi32>, tensor<8x3x100xf32>) {
   %w = nn.constant dense<1> : tensor<2x8x64x4xi8>
   // CHECK: nn.integer_product %{{.+}}, %{{.+}} : (tensor<2x3x30xui8>, tensor<2x8x64x4xi8>) -> tensor<2x3x100xi32>
   %0 = nn.integer_product %x, %w : (tensor<8x3x30xui8>, tensor<2x8x64x4xi8>) -> tensor<8x3x100xi32>
-  return %0 : tensor<8x3x100xi32>
+  %a = nn.cast %x : tensor<8x3x30xui8> -> tensor<8x3x30xf32>
+  %b = nn.constant dense<1> : tensor<100x1x16xui8>
+  %s = nn.constant dense<1.0> : tensor<100x1xf32>
+  // CHECK: nn.block_product {{.+}} : (tensor<2x3x30xf32>, tensor<100x1x16xui8>, tensor<100x1xf32>) -> tensor<2x3x100xf32>
+  %1 = nn.block_product %a, %b, %s : (tensor<8x3x30xf32>, tensor<100x1x16xui8>, tensor<100x1xf32>) -> tensor<8x3x100xf32>
+  return %0, %1 : tensor<8x3x100xi32>, tensor<8x3x100xf32>
 }

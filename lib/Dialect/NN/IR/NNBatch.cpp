@@ -441,15 +441,31 @@ LogicalResult DotGeneralOp::propagateBatch(Positions operands,
   return success();
 }
 
-LogicalResult IntegerProductOp::propagateBatch(Positions operands,
-                                               PositionsOut &results,
-                                               EmitError emitError) {
+/// A product of the rows of the first operand, of `rank` axes, with what is the
+/// same for all samples.
+static LogicalResult propagateRows(Positions operands, int64_t rank,
+                                   PositionsOut &results, EmitError emitError) {
   BatchPosition position = operands[0];
-  if (operands[1] ||
-      (position && position.axis + 1 == getLhs().getType().getRank()))
+  bool isOfSamples = llvm::any_of(
+      operands.drop_front(), [](BatchPosition other) { return bool(other); });
+  if (isOfSamples || (position && position.axis + 1 == rank))
     return emitError() << "sums over the axis that holds the samples";
   results.assign(1, position);
   return success();
+}
+
+LogicalResult IntegerProductOp::propagateBatch(Positions operands,
+                                               PositionsOut &results,
+                                               EmitError emitError) {
+  return propagateRows(operands, getLhs().getType().getRank(), results,
+                       emitError);
+}
+
+LogicalResult BlockProductOp::propagateBatch(Positions operands,
+                                             PositionsOut &results,
+                                             EmitError emitError) {
+  return propagateRows(operands, getLhs().getType().getRank(), results,
+                       emitError);
 }
 
 /// Attention: samples on the batch or the heads of all tensors. `operands` are

@@ -141,6 +141,36 @@ uint64_t IntegerProductOp::getFlops() {
          shapeOf(getLhs()).back();
 }
 
+LogicalResult BlockProductOp::verify() {
+  ArrayRef<int64_t> lhs = shapeOf(getLhs()), blocks = shapeOf(getBlocks()),
+                    result = shapeOf(getOutput());
+  if (lhs.empty() || result.size() != lhs.size() ||
+      lhs.drop_back() != result.drop_back())
+    return emitOpError() << "computes a row for each row of [" << lhs
+                         << "], but its type says [" << result << "]";
+  constexpr int64_t unit = 16; // bytes
+  if (blocks.size() != 3 || blocks[0] != result.back() || blocks[2] == 0 ||
+      blocks[2] % unit != 0 ||
+      blocks[1] != (lhs.back() + 2 * blocks[2] - 1) / (2 * blocks[2]))
+    return emitOpError() << "takes no blocks of shape [" << blocks << "] for "
+                         << result.back() << " columns of " << lhs.back()
+                         << " numbers";
+  const int64_t scales[] = {blocks[0], blocks[1]},
+                zeros[] = {blocks[0], (blocks[1] + 1) / 2};
+  if (shapeOf(getScales()) != ArrayRef(scales))
+    return emitOpError() << "needs scales of shape [" << ArrayRef(scales)
+                         << "]";
+  if (getZeros() && shapeOf(getZeros()) != ArrayRef(zeros))
+    return emitOpError() << "needs zero points of shape [" << ArrayRef(zeros)
+                         << "]";
+  return success();
+}
+
+uint64_t BlockProductOp::getFlops() {
+  return 2 * uint64_t(getOutput().getType().getNumElements()) *
+         shapeOf(getLhs()).back();
+}
+
 namespace {
 /// Reads through a transpose of an operand: the axes of a dot_general can be
 /// named in any order. Only where the free axes keep their order, because that

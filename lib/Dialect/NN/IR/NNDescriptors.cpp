@@ -138,6 +138,15 @@ std::string IntegerProductOp::getLibraryDescriptor() {
                        shapeOf(getLhs()).back(), columns);
 }
 
+std::string BlockProductOp::getLibraryDescriptor() {
+  const int64_t columns = shapeOf(getOutput()).back();
+  return llvm::formatv(
+      "block_product rows={0} terms={1} columns={2} block={3} zeros={4}",
+      getOutput().getType().getNumElements() / std::max<int64_t>(columns, 1),
+      shapeOf(getLhs()).back(), columns, 2 * shapeOf(getBlocks())[2],
+      getZeros() ? 1 : 0);
+}
+
 std::string PackOp::getLibraryDescriptor() {
   PackedAttr layout = getPacked(getOutput().getType());
   return "pack_" + layout.getProduct().str() + packed(getOutput().getType());

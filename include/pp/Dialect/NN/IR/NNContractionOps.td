@@ -87,6 +87,29 @@ def NN_IntegerProductOp : NN_LibraryOp<"integer_product", [NotDifferentiable]> {
   }];
 }
 
+def NN_BlockProductOp : NN_LibraryOp<"block_product", [NotDifferentiable]> {
+  let summary = "a product with a matrix of 4-bit numbers in blocks";
+  let description = [{
+    result[m..., n] is the sum of lhs[m..., k] * (q[n, k] - zero) * scale. The
+    numbers q are halves of the bytes of `blocks`, N x B x 16 L, the lower half
+    first: B blocks of 32 L numbers, which have a scale, and a zero point in the
+    halves of the bytes of `zeros`, or 8 where there is none. What blocks have
+    beyond the columns of `lhs` does not count.
+    ```mlir
+    %y = nn.block_product %x, %w, %scales
+         : (tensor<8x60xf32>, tensor<100x2x16xui8>, tensor<100x2xf32>) -> tensor<8x100xf32>
+    ```
+  }];
+  let arguments = (ins NN_TensorOf<[F32]>:$lhs, NN_TensorOf<[UI8]>:$blocks,
+                       NN_TensorOf<[F32]>:$scales,
+                       Optional<NN_TensorOf<[UI8]>>:$zeros);
+  let results = (outs NN_TensorOf<[F32]>:$output);
+  let assemblyFormat = [{
+    $lhs `,` $blocks `,` $scales (`,` $zeros^)? attr-dict
+    `:` functional-type(operands, $output)
+  }];
+}
+
 class NN_ConvolutionOp<string mnemonic>
     : NN_LibraryOp<mnemonic, [NN_Differentiable, SameOperandsElementType]> {
   // The geometry of the forward convolution, for one to three spatial axes.
