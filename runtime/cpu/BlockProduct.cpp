@@ -6,6 +6,8 @@
 //   bytes    q1 q0 | q3 q2 | ... | q31 q30
 //   a        a0 a2 a4 ... a30 | a1 a3 a5 ... a31
 //
+// What a number stands for is looked up in the 16 lanes of a register. A tile
+// is up to four rows and two columns, which share what is loaded and looked up.
 // In each lane, a block is summed up, and times its scale added to the sum of
 // the lane.
 //
@@ -17,6 +19,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 using namespace pp::runtime;
 
@@ -26,7 +29,9 @@ static constexpr int64_t lanes = 16, unit = 2 * lanes;
 static constexpr int64_t rowsAtOnce = BlockProduct::rowsAtOnce;
 
 namespace {
+/// Of a column with each row.
 using Sums = std::array<float, rowsAtOnce>;
+
 /// A row of b.
 struct Column {
   const uint8_t *blocks;
@@ -40,7 +45,7 @@ struct Column {
 
 /// Some arranged rows with a column.
 using MultiplyColumn = void(const BlockProduct &work, const float *rows,
-                            const Column &column, Sums &result);
+                            const Column *columns, Sums *results);
 } // namespace
 
 /// In the same order always.
@@ -51,57 +56,79 @@ static float addLanes(std::array<float, lanes> lane) {
   return lane[0];
 }
 
-template <int count>
+template <int rows, int columns>
 PP_AVX512 static void multiplyByVectors(const BlockProduct &work,
-                                        const float *rows, const Column &column,
-                                        Sums &result) {
-  const int64_t blockCount = work.countBlocks(), units = work.block / unit,
-                stride = blockCount * work.block;
-  const __m128i low = _mm_set1_epi8(0xf);
-  const uint8_t *blocks = column.blocks;
-  __m512 sums[count];
+                                        const float *numbers,
+                                        const Column *from, Sums *result) {
+  const int64_t blockCount = work.countBlocks(), units = work.block / unit;
+  const __m512 all =
+      _mm512_set_ps(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  const uint8_t *blocks[columns];
+  __m512 sums[columns][rows];
 #pragma unroll
-  for (int row = 0; row < count; ++row)
-    sums[row] = _mm512_setzero_ps();
+  for (int column = 0; column < columns; ++column) {
+    blocks[column] = from[column].blocks;
+#pragma unroll
+    for (int row = 0; row < rows; ++row)
+      sums[column][row] = _mm512_setzero_ps();
+  }
   for (int64_t i = 0; i < blockCount; ++i) {
-    const __m512 zero = _mm512_set1_ps(static_cast<float>(column.zeroOf(i)));
-    __m512 own[count];
+    // What the four bits stand for.
+    __m512 table[columns], own[columns][rows];
 #pragma unroll
-    for (int row = 0; row < count; ++row)
-      own[row] = _mm512_setzero_ps();
-    for (int64_t j = 0; j < units; ++j, rows += unit, blocks += lanes) {
-      const __m128i bytes =
-          _mm_loadu_si128(reinterpret_cast<const __m128i *>(blocks));
-      const __m512 even = _mm512_sub_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(
-                                            _mm_and_si128(bytes, low))),
-                                        zero),
-                   odd = _mm512_sub_ps(
-                       _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(
-                           _mm_and_si128(_mm_srli_epi16(bytes, 4), low))),
-                       zero);
+    for (int column = 0; column < columns; ++column) {
+      table[column] = _mm512_sub_ps(
+          all, _mm512_set1_ps(static_cast<float>(from[column].zeroOf(i))));
 #pragma unroll
-      for (int row = 0; row < count; ++row) {
-        const float *from = rows + row * stride;
-        own[row] = _mm512_fmadd_ps(_mm512_loadu_ps(from), even, own[row]);
-        own[row] =
-            _mm512_fmadd_ps(_mm512_loadu_ps(from + lanes), odd, own[row]);
+      for (int row = 0; row < rows; ++row)
+        own[column][row] = _mm512_setzero_ps();
+    }
+    for (int64_t j = 0; j < units; ++j, numbers += rows * unit) {
+      __m512 even[columns], odd[columns];
+#pragma unroll
+      for (int column = 0; column < columns; ++column) {
+        const __m512i bytes = _mm512_cvtepu8_epi32(
+            _mm_loadu_si128(reinterpret_cast<const __m128i *>(blocks[column])));
+        blocks[column] += lanes;
+        // Of an index, the last four bits count.
+        even[column] = _mm512_permutexvar_ps(bytes, table[column]);
+        odd[column] =
+            _mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4), table[column]);
+      }
+#pragma unroll
+      for (int row = 0; row < rows; ++row) {
+        const __m512 first = _mm512_loadu_ps(numbers + row * unit),
+                     second = _mm512_loadu_ps(numbers + row * unit + lanes);
+#pragma unroll
+        for (int column = 0; column < columns; ++column) {
+          own[column][row] =
+              _mm512_fmadd_ps(first, even[column], own[column][row]);
+          own[column][row] =
+              _mm512_fmadd_ps(second, odd[column], own[column][row]);
+        }
       }
     }
-    const __m512 scale = _mm512_set1_ps(column.scales[i]);
 #pragma unroll
-    for (int row = 0; row < count; ++row)
-      sums[row] = _mm512_fmadd_ps(own[row], scale, sums[row]);
+    for (int column = 0; column < columns; ++column) {
+      const __m512 scale = _mm512_set1_ps(from[column].scales[i]);
+#pragma unroll
+      for (int row = 0; row < rows; ++row)
+        sums[column][row] =
+            _mm512_fmadd_ps(own[column][row], scale, sums[column][row]);
+    }
   }
-  for (int row = 0; row < count; ++row) {
-    std::array<float, lanes> lane;
-    _mm512_storeu_ps(lane.data(), sums[row]);
-    result[row] = addLanes(lane);
-  }
+  for (int column = 0; column < columns; ++column)
+    for (int row = 0; row < rows; ++row) {
+      std::array<float, lanes> lane;
+      _mm512_storeu_ps(lane.data(), sums[column][row]);
+      result[column][row] = addLanes(lane);
+    }
 }
 
 /// The same of one row, on any processor.
 static void multiplyByNumbers(const BlockProduct &work, const float *row,
-                              const Column &column, Sums &result) {
+                              const Column *from, Sums *result) {
+  const Column &column = *from;
   const int64_t blockCount = work.countBlocks(), units = work.block / unit;
   const uint8_t *blocks = column.blocks;
   std::array<float, lanes> sums = {};
@@ -116,20 +143,29 @@ static void multiplyByNumbers(const BlockProduct &work, const float *row,
     for (int64_t lane = 0; lane < lanes; ++lane)
       sums[lane] += own[lane] * column.scales[i];
   }
-  result[0] = addLanes(sums);
+  result[0][0] = addLanes(sums);
 }
 
-/// By the number of rows, less one.
-static constexpr std::array<MultiplyColumn *, rowsAtOnce> multiplyColumns = {
-    multiplyByVectors<1>, multiplyByVectors<2>, multiplyByVectors<3>,
-    multiplyByVectors<4>, multiplyByVectors<5>, multiplyByVectors<6>,
-    multiplyByVectors<7>, multiplyByVectors<8>};
+/// By the number of columns and of rows, less one.
+template <int columns> using Tiles = std::array<MultiplyColumn *, rowsAtOnce>;
+template <int columns, int... rows>
+static constexpr Tiles<columns>
+tilesOf(std::integer_sequence<int, rows...> /*numbers*/) {
+  return {multiplyByVectors<rows + 1, columns>...};
+}
+static constexpr std::array multiplyTiles = {
+    tilesOf<1>(std::make_integer_sequence<int, rowsAtOnce>()),
+    tilesOf<2>(std::make_integer_sequence<int, rowsAtOnce>())};
+static constexpr int64_t columnsAtOnce = multiplyTiles.size();
 
-/// A row in the order of its factors, 0 behind its end.
-static void arrange(const BlockProduct &work, const float *row, float *to) {
-  for (int64_t place = 0; place < work.countBlocks() * work.block; ++place)
-    to[place / unit * unit + place % 2 * lanes + place % unit / 2] =
-        place < work.terms ? row[place] : 0;
+/// One of `height` rows in the order of its factors, 0 behind its end; units of
+/// rows lie beside each other.
+static void arrange(const BlockProduct &work, const float *row, int64_t height,
+                    float *to) {
+  for (int64_t first = 0; first < work.countBlocks() * work.block;
+       first += unit, to += height * unit)
+    for (int64_t i = 0; i < unit; ++i)
+      to[i % 2 * lanes + i / 2] = first + i < work.terms ? row[first + i] : 0;
 }
 
 uint64_t BlockProduct::getScratchpadBytes() const {
@@ -141,20 +177,29 @@ void BlockProduct::run(const float *a, const Matrix &b, float *c, int64_t first,
                        int64_t count, void *scratchpad) const {
   auto *arranged = static_cast<float *>(scratchpad);
   const int64_t blockCount = countBlocks(), most = isFast ? rowsAtOnce : 1;
+  auto columnOf = [&](const Matrix &from, int64_t column) {
+    return Column{from.blocks + column * blockCount * block / 2,
+                  from.scales + column * blockCount,
+                  from.zeros ? from.zeros + column * ((blockCount + 1) / 2)
+                             : nullptr};
+  };
   for (int64_t row = 0; row < rows; row += most) {
     const int64_t height = std::min(rows - row, most);
     for (int64_t i = 0; i < height; ++i)
-      arrange(*this, a + (row + i) * terms, arranged + i * blockCount * block);
-    for (int64_t column = first; column < first + count; ++column) {
-      const Column own{b.blocks + column * blockCount * block / 2,
-                       b.scales + column * blockCount,
-                       b.zeros ? b.zeros + column * ((blockCount + 1) / 2)
-                               : nullptr};
-      Sums products;
-      auto *multiply = isFast ? multiplyColumns[height - 1] : multiplyByNumbers;
-      multiply(*this, arranged, own, products);
-      for (int64_t i = 0; i < height; ++i)
-        c[(row + i) * columns + column] = products[i];
+      arrange(*this, a + (row + i) * terms, height, arranged + i * unit);
+    for (int64_t column = first; column < first + count;) {
+      const int64_t width =
+          isFast ? std::min(first + count - column, columnsAtOnce) : 1;
+      std::array<Column, columnsAtOnce> own;
+      std::array<Sums, columnsAtOnce> products;
+      for (int64_t i = 0; i < width; ++i)
+        own[i] = columnOf(b, column + i);
+      auto *multiply =
+          isFast ? multiplyTiles[width - 1][height - 1] : multiplyByNumbers;
+      multiply(*this, arranged, own.data(), products.data());
+      for (int64_t i = 0; i < width; ++i, ++column)
+        for (int64_t j = 0; j < height; ++j)
+          c[(row + j) * columns + column] = products[i][j];
     }
   }
 }

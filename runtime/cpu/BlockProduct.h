@@ -12,8 +12,9 @@ namespace pp::runtime {
 /// of 4 bits in blocks of `block` numbers, a multiple of 32. A number has the
 /// same bits whatever other rows and columns there are.
 struct BlockProduct {
-  /// Rows that share what is unpacked.
-  static constexpr int64_t rowsAtOnce = 8;
+  /// Rows that share what is unpacked; of 2,048 numbers, so many fit into a
+  /// first-level cache.
+  static constexpr int64_t rowsAtOnce = 4;
 
   int64_t rows, terms, columns, block;
   bool hasZeros;
