@@ -129,6 +129,22 @@ def test_mixed(context, checks):
         checks.check(done.returncode == code and text in done.stderr, f"{samples} samples: {done.returncode}, {done.stderr}")
 
 
+def test_centred(context, checks):
+    """A sample less the mean of its mini-batch: infer says that another size of these has other results."""
+    path, binary, out = (context.path(suffix) for suffix in (".onnx", "", ".npz"))
+    nodes = [node("ReduceMean", ["x"], ["mean"], attributes=[integers("axes", 0)]), node("Sub", ["x", "mean"], ["out"])]
+    path.write_bytes(model(graph(nodes, inputs=[value("x", [SAMPLES, WIDTH])], outputs=[untyped("out")]), opsets=[opset(12)]))
+    common.run([context.compiler, path, "-o", binary])
+    for batches in (1, 2):
+        archive, x = context.path(".npz"), np.random.default_rng(3).standard_normal((batches, SAMPLES, WIDTH)).astype(F)
+        np.savez(archive, x=x.reshape(-1, WIDTH))
+        done = subprocess.run([binary, "infer", "--data", archive, "--output", out], capture_output=True, text=True)
+        text = f"mixes samples; the {batches * SAMPLES} samples were computed in mini-batches of {SAMPLES}: in others"
+        checks.check(done.returncode == 0 and (text in done.stderr) == (batches > 1), f"{batches} batches: {done.stderr}")
+        want = (x - x.mean(1, keepdims=True)).reshape(-1, WIDTH)
+        checks.check(np.allclose(np.load(out)["out"], want, atol=1e-6), f"{batches} batches: other numbers")
+
+
 def test_sums(context, checks):
     """An output that adds up samples is that of the last mini-batch, and infer says so."""
     path, binary, archive, out = (context.path(suffix) for suffix in (".onnx", "", ".npz", ".npz"))
@@ -167,6 +183,7 @@ def test(context, checks, arguments):
     test_rows(context, checks)
     test_sizes(context, checks)
     test_mixed(context, checks)
+    test_centred(context, checks)
     test_sums(context, checks)
     path = recurrent(context.path(".onnx"))
     arrays, shared = data_of(SAMPLES)

@@ -20,9 +20,10 @@ def LowerKernels : Pass<"nn-lower-kernels", "::mlir::ModuleOp"> {
     "::mlir::vector::VectorDialect"];
   let options = [
     Option<"lanes", "lanes", "unsigned", "1",
-           "Numbers of a vector; 1: for the threads of a GPU. Rows with exponentials that do not fill "
-           "vectors are copied into memory that does; sums along an axis are "
-           "sums of vectors if what is behind it fills them">];
+           "Numbers of a vector; 1: for the threads of a GPU. Rows with "
+           "exponentials that do not fill vectors are copied into memory that "
+           "does; sums along an axis are sums of vectors if what is behind it "
+           "fills them">];
 }
 
 def MakeLaunches : Pass<"pp-make-launches", "::mlir::ModuleOp"> {
