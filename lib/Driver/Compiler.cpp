@@ -153,6 +153,14 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
         convolutions.tileMoves = 1.0;
         convolutions.libraryGradients = 1.5;
       }
+      // Without AVX-512, measured on Zen 3 (docs/rationale.md).
+      if (!runtime::hasAvx512()) {
+        convolutions.libraryWinograd = false;
+        convolutions.gflops = 85;
+        convolutions.tileBytes = 6.8;
+        convolutions.weightBytes = 4.5;
+        convolutions.tileMoves = 1.0;
+      }
       // Measured on Cascade Lake (docs/rationale.md).
       if (runtime::isSkylakeServer()) {
         convolutions.gflops = 100;

@@ -119,9 +119,7 @@ PP_INLINE void addWindowsBody(const Sizes &shape, const GradientBlock &block,
         if (isWide)
           readColumns(to, 9, numbers);
         else
-          for (int64_t lane = 0; lane < lanes; ++lane)
-            for (int64_t i = 0; i < 9; ++i)
-              numbers[i * lanes + lane] = to[lane * 9 + i];
+          readWindowsAvx2(to, windowSize, numbers);
       }
       Lanes all[9];
       sumWindows<edge>(sums + row * block.channels + channel, block.ofPoint(),
@@ -136,9 +134,7 @@ PP_INLINE void addWindowsBody(const Sizes &shape, const GradientBlock &block,
         if (isWide)
           writeColumns(places.data(), 9, /*offset=*/0, to);
         else
-          for (int64_t lane = 0; lane < lanes; ++lane)
-            for (int64_t i = 0; i < 9; ++i)
-              to[lane * 9 + i] = numbers[i * lanes + lane];
+          writeWindowsAvx2(numbers, to);
       }
       to += 9 * lanes;
       numbers += 9 * lanes;

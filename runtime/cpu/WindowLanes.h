@@ -46,6 +46,17 @@ PP_INLINE void readWindow(const Element *from,
     window[i] = load(numbers[i]);
 }
 
+/// The same of f32, in pieces that registers of AVX2 hold.
+template <Direction direction>
+__attribute__((target("avx2"), always_inline)) inline void
+readWindow(const float *from, const WindowStrides<direction> &strides,
+           Lanes *window) {
+  float numbers[windowSize * lanes];
+  readWindowsAvx2(from, strides.output, numbers);
+  for (int64_t i = 0; i < windowSize; ++i)
+    window[placeOf<direction>(i)] = load(numbers + i * lanes);
+}
+
 /// Asks for the window of a later channel: those of the gradient of x lie too
 /// far apart for the processor to expect them.
 template <Direction direction, typename Element>

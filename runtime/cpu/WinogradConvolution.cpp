@@ -2,6 +2,7 @@
 #include "cpu/WinogradConvolution.h"
 #include "cpu/MatrixBlocks.h"
 #include "cpu/PairProduct.h"
+#include "cpu/Processor.h"
 #include "cpu/TiledProduct.h"
 #include "cpu/WindowLanes.h"
 #include "cpu/WinogradPairs.h"
@@ -17,10 +18,12 @@ using namespace pp::runtime::winograd;
 static constexpr int64_t termBlock = 256;
 
 /// Tiles at a time: their numbers, and the products of a block of outputs, stay
-/// in L2 (measured on Zen 4), but weights that no cache holds are read seldom.
+/// in L2 (measured on Zen 4), but weights that no cache holds are read seldom,
+/// and so are all where L2 holds little of either (Zen 3: 5 to 20 % less time).
 static int64_t chunkOf(const Sizes &shape) {
   constexpr uint64_t cached = 16 << 20;
-  bool isCached = WinogradConvolution::getWeightBytes(shape) <= cached;
+  const bool isCached =
+      hasAvx512() && WinogradConvolution::getWeightBytes(shape) <= cached;
   return isCached ? 24 : 96;
 }
 
@@ -47,6 +50,13 @@ static bool areFar(const Sizes &shape) {
 // Weights
 //===----------------------------------------------------------------------===//
 
+/// Whether transformed weights are streamed past the caches.
+template <int edge> static bool areStreamed(const Sizes &shape, float *to) {
+  // Sixteen points do not get into each other's way in a cache.
+  return edge == 4 && WinogradConvolution::getWeightBytes(shape) > large &&
+         reinterpret_cast<uintptr_t>(to) % 64 == 0;
+}
+
 /// For each 16 outputs and each channel: the numbers of all points. Streamed
 /// past the caches, `to` is a multiple of 64.
 template <int edge>
@@ -67,6 +77,7 @@ template <int edge, typename Element, Direction direction>
 __attribute__((target("avx2"))) static void
 transformWeightsAvx2(const Sizes &shape, const void *weights, float *to) {
   const WindowStrides<direction> strides(shape);
+  const bool isStreamed = areStreamed<edge>(shape, to);
   const int64_t ofOutputs = shape.points() * shape.channels;
   for (int64_t output = 0; output < shape.outputs; output += lanes)
     for (int64_t channel = 0; channel < shape.channels; ++channel) {
@@ -74,19 +85,18 @@ transformWeightsAvx2(const Sizes &shape, const void *weights, float *to) {
       readWindow(static_cast<const Element *>(weights) +
                      output * strides.output + channel * strides.channel,
                  strides, window);
-      storePoints<edge>(window, shape.channels, /*isStreamed=*/false,
+      storePoints<edge>(window, shape.channels, isStreamed,
                         to + output * ofOutputs + channel * lanes);
     }
+  if (isStreamed)
+    endStreaming();
 }
 
 template <int edge, typename Element, Direction direction>
 PP_AVX512 static void transformWeightsAvx512(const Sizes &shape,
                                              const void *weights, float *to) {
   const WindowStrides<direction> strides(shape);
-  // Sixteen points do not get into each other's way in a cache.
-  const bool isStreamed = edge == 4 &&
-                          WinogradConvolution::getWeightBytes(shape) > large &&
-                          reinterpret_cast<uintptr_t>(to) % 64 == 0;
+  const bool isStreamed = areStreamed<edge>(shape, to);
   const int64_t ofOutputs = shape.points() * shape.channels;
   for (int64_t output = 0; output < shape.outputs; output += lanes)
     for (int64_t channel = 0; channel < shape.channels; channel += 2) {

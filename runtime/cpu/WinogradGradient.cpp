@@ -95,9 +95,13 @@ PP_INLINE void expandTilesBody(const Sizes &shape, const Panels &panels,
         float *at = to + (output + begin) / panels.rows * panels.ofPanel +
                     number * panels.rows + row;
         const float *from = numbers[0] + begin;
-        // Those of panels of 12 rows.
-        if (length == 4)
+        // Those of panels of 6 and of 12 rows.
+        if (length == 2)
+          copyLanes<points>(from, Length<2>(), at, panels.ofPoint);
+        else if (length == 4)
           copyLanes<points>(from, Length<4>(), at, panels.ofPoint);
+        else if (length == 6)
+          copyLanes<points>(from, Length<6>(), at, panels.ofPoint);
         else if (length == 8)
           copyLanes<points>(from, Length<8>(), at, panels.ofPoint);
         else if (length == 12)

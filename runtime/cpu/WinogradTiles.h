@@ -10,6 +10,7 @@
 
 #include "cpu/ChannelLanes.h"
 #include "cpu/ConvEpilogue.h"
+#include "cpu/TransposeRows.h"
 #include "cpu/WinogradConvolution.h"
 
 #include <cstring>
@@ -191,6 +192,42 @@ PP_INLINE void transformWindow(const Lanes *window, Lanes *to) {
                             rows[i], 1);
   for (int64_t i = 0; i < side; ++i)
     Transform<edge>::window(rows[0][i], rows[1][i], rows[2][i], to + i, side);
+}
+
+//===----------------------------------------------------------------------===//
+// Windows of 3 x 3 in memory, without AVX-512
+//===----------------------------------------------------------------------===//
+
+inline constexpr int64_t windowSize = 9, halfLanes = 8;
+
+/// 16 windows that are `stride` numbers apart become 16 numbers of each place.
+__attribute__((target("avx2"))) inline void
+readWindowsAvx2(const float *from, int64_t stride, float *numbers) {
+  for (int64_t half = 0; half < lanes; half += halfLanes) {
+    HalfRows rows;
+    for (int64_t i = 0; i < halfLanes; ++i, from += stride) {
+      rows[i] = _mm256_loadu_ps(from);
+      numbers[halfLanes * lanes + half + i] = from[halfLanes];
+    }
+    transposeRows(rows);
+    for (int64_t i = 0; i < halfLanes; ++i)
+      _mm256_storeu_ps(numbers + i * lanes + half, rows[i]);
+  }
+}
+
+/// The other way, to windows that lie one after the other.
+__attribute__((target("avx2"))) inline void
+writeWindowsAvx2(const float *numbers, float *to) {
+  for (int64_t half = 0; half < lanes; half += halfLanes) {
+    HalfRows rows;
+    for (int64_t i = 0; i < halfLanes; ++i)
+      rows[i] = _mm256_loadu_ps(numbers + i * lanes + half);
+    transposeRows(rows);
+    for (int64_t i = 0; i < halfLanes; ++i, to += windowSize) {
+      _mm256_storeu_ps(to, rows[i]);
+      to[halfLanes] = numbers[halfLanes * lanes + half + i];
+    }
+  }
 }
 
 /// Where a tile is.

@@ -12,6 +12,8 @@
 // RUN: pp-opt %s -split-input-file -nn-choose-convolutions=convolutions=winograd2_bf16 | FileCheck %s --check-prefix=FORCED
 // RUN: pp-opt %s -split-input-file -nn-choose-convolutions=pair-rate=2 | FileCheck %s --check-prefix=PAIRS
 // RUN: not pp-opt %s -split-input-file --nn-choose-convolutions=pair-rate=-1 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// RUN: pp-opt %s -split-input-file -nn-choose-convolutions=library-winograd=false | FileCheck %s --check-prefix=OWN --implicit-check-not="algorithm winograd :"
+// OWN-COUNT-3: algorithm winograd{{[24]}} :
 // NEGATIVE: pair-rate is -1.000000e+00, must be 0 or more
 // MOVES: tile-moves is 0.000000e+00, must be more than 0
 // USES: uses is -1, must be 0 or more

@@ -106,9 +106,9 @@ private:
                                     isF32(op.getOutput().getType())
                               : isEvery(isBF16);
     // The library's algorithm, and tiles of our own.
-    bool hasWinograd = isEvery([&](Type type) {
-      return isF32(type) || (shortRate <= 1 && isBF16(type));
-    });
+    bool hasWinograd = libraryWinograd && isEvery([&](Type type) {
+                         return isF32(type) || (shortRate <= 1 && isBF16(type));
+                       });
     bool hasTiles = isShort || isEvery(isF32);
     using Algorithm = ConvolutionAlgorithm;
     auto force = [&](bool isPossible, Algorithm algorithm) {

@@ -434,6 +434,9 @@ def ChooseConvolutions : NNPass<"nn-choose-convolutions"> {
     Option<"libraryGradients", "library-gradients", "double", "1.0",
            "How many times as long as its other convolutions the library's gradient of "
            "weights takes by Winograd's algorithm">,
+    Option<"libraryWinograd", "library-winograd", "bool", "true",
+           "Whether the library has Winograd's algorithm for this processor, as it "
+           "has for those with AVX-512">,
     Option<"tuningFile", "tuning-file", "std::string", "\"\"",
            "Measured times (docs/cost-format.md), which decide where both algorithms "
            "are known">
