@@ -12,9 +12,11 @@ using namespace pp::runtime;
 using namespace pp::runtime::depthwise;
 
 DepthwiseConvolution::DepthwiseConvolution(const Shape &shape,
-                                           Direction direction)
-    : shape(shape), direction(direction), height(shape, 1, direction),
-      width(shape, 2, direction), padded(shape, height, width) {
+                                           Direction direction,
+                                           const RowLoops &loops)
+    : shape(shape), direction(direction), loops(loops),
+      height(shape, 1, direction), width(shape, 2, direction),
+      padded(shape, height, width, loops) {
   for (const Axis::Class &rows : height.classes)
     for (const Axis::Class &columns : width.classes) {
       Segments segments(rows, columns, width.stride, padded.pitch(),
@@ -86,13 +88,13 @@ void DepthwiseConvolution::writeRows(const float *rows, const float *factors,
         for (int64_t i = 0; i < columns; ++i) {
           const Work &work = works[begin + i];
           const Segments &segments = work.segments;
-          writeSums({rows + block * padded.blockPitch() +
-                         padded.offsetOf(row - first),
-                     segments.offsets.data(),
-                     static_cast<int64_t>(segments.offsets.size()),
-                     segments.length, width.stride, weights,
-                     line + work.columns->first * lanes,
-                     work.columns->step * lanes, work.columns->count});
+          loops.writeSums({rows + block * padded.blockPitch() +
+                               padded.offsetOf(row - first),
+                           segments.offsets.data(),
+                           static_cast<int64_t>(segments.offsets.size()),
+                           segments.length, width.stride, weights,
+                           line + work.columns->first * lanes,
+                           work.columns->step * lanes, work.columns->count});
           weights += segments.indices.size() * lanes;
         }
         if (bias) {
@@ -106,7 +108,7 @@ void DepthwiseConvolution::writeRows(const float *rows, const float *factors,
       }
       place.offset =
           sample + (own.first + row * own.step) * place.places->axes[1];
-      writeRow(lines, linePitch, place, to);
+      loops.writeRow(lines, linePitch, place, to);
     }
   }
 }

@@ -40,10 +40,12 @@ public:
   using Direction = depthwise::Direction;
 
   /// See depthwise::isPossible().
-  DepthwiseConvolution(const Shape &shape, Direction direction);
+  DepthwiseConvolution(
+      const Shape &shape, Direction direction,
+      const depthwise::RowLoops &loops = depthwise::rowLoops());
   // Rows refer to axes.
   DepthwiseConvolution(const DepthwiseConvolution &other)
-      : DepthwiseConvolution(other.shape, other.direction) {}
+      : DepthwiseConvolution(other.shape, other.direction, other.loops) {}
   DepthwiseConvolution &operator=(const DepthwiseConvolution &) = delete;
 
   /// That may be divided, of each class of `to`.
@@ -85,6 +87,7 @@ private:
 
   Shape shape;
   Direction direction;
+  const depthwise::RowLoops &loops;
   depthwise::Axis height, width;
   depthwise::PaddedRows padded;
   std::vector<Work> works;

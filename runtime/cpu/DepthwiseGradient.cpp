@@ -7,9 +7,11 @@
 using namespace pp::runtime;
 using namespace pp::runtime::depthwise;
 
-DepthwiseGradient::DepthwiseGradient(const Shape &shape, bool isAdded)
-    : shape(shape), isAdded(isAdded), height(shape, 1, Direction::Forward),
-      width(shape, 2, Direction::Forward), padded(shape, height, width),
+DepthwiseGradient::DepthwiseGradient(const Shape &shape, bool isAdded,
+                                     const RowLoops &loops)
+    : shape(shape), isAdded(isAdded), loops(loops),
+      height(shape, 1, Direction::Forward), width(shape, 2, Direction::Forward),
+      padded(shape, height, width, loops),
       segments(height.classes[0], width.classes[0], width.stride,
                padded.pitch(), shape.window[2]) {}
 
@@ -34,11 +36,11 @@ void DepthwiseGradient::addRows(const float *rows, const void *dy,
     const int64_t count = std::min(rowsOfChain(), end - row);
     for (int64_t i = 0; i < count; ++i) {
       place.offset = sample + (row + i) * shape.dy.axes[1];
-      readRow(dy, place, factors + i * line, ofBlock);
+      loops.readRow(dy, place, factors + i * line, ofBlock);
     }
     for (int64_t block = 0; block < place.blocks; ++block)
       for (int64_t copy = 0; copy < shape.groupChannels; ++copy)
-        addProducts(
+        loops.addProducts(
             {rows + block * padded.blockPitch() + copy * padded.copyPitch() +
                  padded.offsetOf(row - first),
              segments.offsets.data(),

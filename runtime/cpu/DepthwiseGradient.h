@@ -22,10 +22,11 @@ public:
   using Shape = depthwise::Shape;
 
   /// See depthwise::isPossible(). With `isAdded`, to what is there.
-  DepthwiseGradient(const Shape &shape, bool isAdded);
+  DepthwiseGradient(const Shape &shape, bool isAdded,
+                    const depthwise::RowLoops &loops = depthwise::rowLoops());
   // Rows refer to axes.
   DepthwiseGradient(const DepthwiseGradient &other)
-      : DepthwiseGradient(other.shape, other.isAdded) {}
+      : DepthwiseGradient(other.shape, other.isAdded, other.loops) {}
   DepthwiseGradient &operator=(const DepthwiseGradient &) = delete;
 
   /// A multiple of 64.
@@ -46,6 +47,7 @@ private:
 
   Shape shape;
   bool isAdded;
+  const depthwise::RowLoops &loops;
   depthwise::Axis height, width;
   depthwise::PaddedRows padded;
   depthwise::Segments segments;

@@ -36,19 +36,6 @@ struct RowPlace {
   int64_t width;  ///< pixels
 };
 
-/// Makes a row of each block, of width x 16 numbers; those of channels that
-/// there are not become 0. Rows are `pitch` numbers apart.
-void readRow(const void *image, const RowPlace &row, float *to, int64_t pitch);
-/// The other direction; numbers of channels that there are not are left out.
-void writeRow(const float *from, int64_t pitch, const RowPlace &row,
-              void *image);
-
-/// Makes `width` pixels into one copy for each channel of a group, `pitch`
-/// numbers apart, the first one where they are: in copy j, each lane has the
-/// number of channel j of its group. Groups have 2, 4 or 8 channels.
-void spreadGroups(float *row, int64_t width, int64_t groupChannels,
-                  int64_t pitch);
-
 /// Sums of a row of outputs: of each segment, `length` weights, one after the
 /// other, times what lies at its offset.
 struct Sums {
@@ -61,9 +48,6 @@ struct Sums {
   int64_t outStep; ///< numbers from output to output
   int64_t outputs;
 };
-/// Writes them. Terms are added up in their order, each with one rounding. With
-/// a stride of 3 or more, segments have one number.
-void writeSums(const Sums &sums);
 
 /// The gradient of a window from some rows of dY: for each number of a segment,
 /// the sum over all pixels of dY of what it sees in x times that of dY.
@@ -77,8 +61,32 @@ struct Products {
   const float *dy;
   float *sums; ///< segments x length x 16
 };
-/// Adds them to the sums.
-void addProducts(const Products &products);
+
+/// What a processor's registers do. All have the same bits.
+struct RowLoops {
+  /// Makes a row of each block, of width x 16 numbers; those of channels that
+  /// there are not become 0. Rows are `pitch` numbers apart.
+  void (*readRow)(const void *image, const RowPlace &row, float *to,
+                  int64_t pitch);
+  /// The other direction; numbers of channels that there are not are left out.
+  void (*writeRow)(const float *from, int64_t pitch, const RowPlace &row,
+                   void *image);
+  /// Makes some pixels into one copy for each channel of a group, `pitch`
+  /// numbers apart, the first one where they are: in copy j, each lane has the
+  /// number of channel j of its group. Groups have 2, 4 or 8 channels.
+  void (*spreadGroups)(float *row, int64_t pixels, int64_t groupChannels,
+                       int64_t pitch);
+  /// Terms are added up in their order, each with one rounding. With a stride
+  /// of 3 or more, segments have one number.
+  void (*writeSums)(const Sums &sums);
+  /// Adds to the sums.
+  void (*addProducts)(const Products &products);
+};
+
+extern const RowLoops rowLoopsAvx2, rowLoopsAvx512;
+
+/// Those of this processor, which has AVX2.
+const RowLoops &rowLoops();
 
 } // namespace pp::runtime::depthwise
 

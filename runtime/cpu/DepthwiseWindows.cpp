@@ -1,6 +1,6 @@
 //===- DepthwiseWindows.cpp -----------------------------------------------===//
 #include "cpu/DepthwiseWindows.h"
-#include "cpu/Processor.h"
+#include "cpu/TiledProduct.h"
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@ using namespace pp::runtime::depthwise;
 
 bool depthwise::isPossible(const Shape &shape) {
   const int64_t group = shape.groupChannels;
-  return hasAvx512() &&
+  return TiledProduct::isPossible() &&
          (group == 1 || group == 2 || group == 4 || group == 8) &&
          shape.image[0] == 1 && shape.window[0] == 1 && shape.result[0] == 1;
 }
@@ -80,8 +80,9 @@ void Segments::repeat(int64_t copies, int64_t copyPitch) {
 }
 
 PaddedRows::PaddedRows(const Shape &shape, const Axis &height,
-                       const Axis &width)
-    : height(height), width(width), copies(shape.groupChannels), blocks(1) {
+                       const Axis &width, const RowLoops &loops)
+    : height(height), width(width), loops(loops), copies(shape.groupChannels),
+      blocks(1) {
   const int64_t span = rowsFor(1);
   const int64_t ofRow = copies * pitch();
   int64_t cached = ((copies > 1 ? 256 : 64) << 10) / sizeof(float);
@@ -132,9 +133,9 @@ void PaddedRows::fill(const void *image, RowPlace row, int64_t first,
       continue;
     row.offset = sample + at * row.places->axes[1];
     float *line = to + i * pitch() + width.low * lanes;
-    readRow(image, row, line, blockPitch());
+    loops.readRow(image, row, line, blockPitch());
     for (int64_t block = 0; copies > 1 && block < row.blocks; ++block)
-      spreadGroups(line + block * blockPitch(), width.extent, copies,
-                   copyPitch());
+      loops.spreadGroups(line + block * blockPitch(), width.extent, copies,
+                         copyPitch());
   }
 }

@@ -82,10 +82,11 @@ struct Segments {
 /// Rows of an image with zeros around them, as many as stay in a cache, for as
 /// many rows of each class as that is enough for, and for some blocks of 16
 /// channels: with channels last as many as may be. There is a copy for each
-/// channel of a group, see spreadGroups().
+/// channel of a group, see RowLoops::spreadGroups.
 class PaddedRows {
 public:
-  PaddedRows(const Shape &shape, const Axis &height, const Axis &width);
+  PaddedRows(const Shape &shape, const Axis &height, const Axis &width,
+             const RowLoops &loops);
 
   /// Numbers from row to row.
   int64_t pitch() const {
@@ -115,6 +116,7 @@ private:
   }
 
   const Axis &height, &width;
+  const RowLoops &loops;
   int64_t copies, atATime, blocks;
 };
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <random>
 #include <vector>
 
@@ -141,8 +142,9 @@ protected:
   /// What parts of the work write, in memory that has no more than they need.
   Image runParts(Direction direction, const Image &from, const Image &weights,
                  const float *bias, const ConvEpilogue &epilogue,
-                 const std::vector<depthwise::Part> &parts) {
-    DepthwiseConvolution convolution(shape, direction);
+                 const std::vector<depthwise::Part> &parts,
+                 const depthwise::RowLoops &loops = depthwise::rowLoops()) {
+    DepthwiseConvolution convolution(shape, direction, loops);
     Image to(
         imageSize(direction == Direction::Forward ? shape.result : shape.image),
         shape.isShort, random);
@@ -262,6 +264,33 @@ TEST_P(DepthwiseTest, WritesGradientOfWeights) {
     ASSERT_NEAR(whole[i], sums[i], 1e-4 * (1 + std::abs(sums[i])));
     ASSERT_EQ(twice[i], whole[i] + whole[i]);
   }
+}
+
+TEST_P(DepthwiseTest, HasTheSameBitsInHalfRegisters) {
+  if (&depthwise::rowLoops() == &depthwise::rowLoopsAvx2)
+    GTEST_SKIP() << "this processor has no others";
+  Image x(imageSize(shape.image), shape.isShort, random);
+  Image dy(imageSize(shape.result), shape.isShort, random);
+  Image weights(countWeights(), shape.isShort, random);
+  for (Direction direction : {Direction::Forward, Direction::Backward}) {
+    const Image &from = direction == Direction::Forward ? x : dy;
+    const auto parts = divisions(direction)[0];
+    const Image whole = runParts(direction, from, weights, nullptr, {}, parts);
+    const Image half = runParts(direction, from, weights, nullptr, {}, parts,
+                                depthwise::rowLoopsAvx2);
+    for (int64_t i = 0; i < std::ssize(whole.longs); ++i)
+      ASSERT_EQ(whole.at(i), half.at(i));
+  }
+  auto gradientWith = [&](const depthwise::RowLoops &loops) {
+    const DepthwiseGradient gradient(shape, /*isAdded=*/false, loops);
+    std::vector<std::byte> scratchpad(gradient.getScratchpadBytes());
+    Numbers result(countWeights());
+    gradient.run(x.data(), dy.data(), result.data(), 0, shape.blocks(),
+                 scratchpad.data());
+    return result;
+  };
+  EXPECT_EQ(gradientWith(depthwise::rowLoops()),
+            gradientWith(depthwise::rowLoopsAvx2));
 }
 
 /// Height and width.
