@@ -8,6 +8,14 @@
 //   b   b0 b1 b2 b3 | b0 b1 b2 b3 | ...       of 16 columns
 //   c   += a0 b0 + a1 b1 + a2 b2 + a3 b3 ...
 //
+// Without VNNI, bytes are widened to 16 bits, those of the rows once for all
+// columns of a panel, and multiplied and added in pairs by AVX2, so that a sum
+// is in two halves:
+//
+//   a   a0 a1 a2 a3 | a0 a1 a2 a3 | ...
+//   b   b0 b1 b2 b3 | b0 b1 b2 b3 | ...       of 4 columns
+//   c   += a0 b0 + a1 b1, a2 b2 + a3 b3 | ...
+//
 //===----------------------------------------------------------------------===//
 #include "cpu/IntegerProduct.h"
 #include "cpu/KernelBuilder.h"
@@ -21,10 +29,13 @@
 using namespace pp::runtime;
 
 #define PP_VNNI __attribute__((target("avx512f,avx512vnni")))
+#define PP_AVX2 __attribute__((target("avx2")))
 
 static constexpr int64_t panelColumns = IntegerProduct::panelColumns,
                          panelTerms = IntegerProduct::panelTerms;
 static constexpr int64_t tileRows = 6, lanes = 16;
+/// Rows that are widened at a time; whole tiles.
+static constexpr int64_t rowsAtOnce = 96;
 static constexpr int vectors = panelColumns / lanes;
 
 /// Up to four bytes of a row, 0 behind its end.
@@ -85,6 +96,79 @@ static constexpr std::array<MultiplyTile *, tileRows> multiplyTiles = {
     multiplyTile<1>, multiplyTile<2>, multiplyTile<3>,
     multiplyTile<4>, multiplyTile<5>, multiplyTile<6>};
 
+//===----------------------------------------------------------------------===//
+// AVX2
+//===----------------------------------------------------------------------===//
+
+/// Two registers of 4 columns.
+static constexpr int64_t columnsAtOnce = 8;
+/// Groups that are asked for: the processor expects no steps of four lines.
+static constexpr int64_t ahead = 12;
+
+/// Rows of groups of four terms, of all rows one after the other, 0 behind the
+/// end.
+static void widenRows(const uint8_t *a, int64_t rows, int64_t terms,
+                      int16_t *to) {
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t term = 0; term < terms; term += panelTerms) {
+      const int32_t group = readGroup(a + row * terms + term, terms - term);
+      const __m128i bytes = _mm_cvtsi32_si128(group);
+      _mm_storel_epi64(
+          reinterpret_cast<__m128i *>(to + term * rows + row * panelTerms),
+          _mm_unpacklo_epi8(bytes, _mm_setzero_si128()));
+    }
+}
+
+template <int rows>
+PP_AVX2 static void multiplyWidened(const int16_t *a, const int8_t *b,
+                                    int32_t *c, int64_t groups,
+                                    int64_t rowStride, int64_t columns) {
+  __m256i sums[rows][2];
+#pragma unroll
+  for (int row = 0; row < rows; ++row)
+    sums[row][0] = sums[row][1] = _mm256_setzero_si256();
+  for (int64_t group = 0; group < groups; ++group) {
+    const auto *from = reinterpret_cast<const __m128i *>(b);
+    const __m256i first = _mm256_cvtepi8_epi16(_mm_loadu_si128(from)),
+                  second = _mm256_cvtepi8_epi16(_mm_loadu_si128(from + 1));
+    _mm_prefetch(b + ahead * panelColumns * panelTerms, _MM_HINT_T0);
+#pragma unroll
+    for (int row = 0; row < rows; ++row) {
+      int64_t four;
+      std::memcpy(&four, a + row * panelTerms, sizeof(four));
+      const __m256i own = _mm256_set1_epi64x(four);
+      sums[row][0] =
+          _mm256_add_epi32(sums[row][0], _mm256_madd_epi16(own, first));
+      sums[row][1] =
+          _mm256_add_epi32(sums[row][1], _mm256_madd_epi16(own, second));
+    }
+    a += rows * panelTerms;
+    b += panelColumns * panelTerms;
+  }
+  for (int row = 0; row < rows; ++row, c += rowStride) {
+    // In each half of the register, two columns of the first four, then two of
+    // the others.
+    const __m256i mixed = _mm256_hadd_epi32(sums[row][0], sums[row][1]);
+    alignas(32) int32_t result[columnsAtOnce];
+    _mm256_store_si256(reinterpret_cast<__m256i *>(result),
+                       _mm256_permute4x64_epi64(mixed, 0xd8));
+    std::memcpy(c, result, columns * sizeof(int32_t));
+  }
+}
+
+using MultiplyWidened = void(const int16_t *a, const int8_t *b, int32_t *c,
+                             int64_t groups, int64_t rowStride,
+                             int64_t columns);
+
+/// By the number of rows, less one.
+static constexpr std::array<MultiplyWidened *, tileRows> multiplyAllWidened = {
+    multiplyWidened<1>, multiplyWidened<2>, multiplyWidened<3>,
+    multiplyWidened<4>, multiplyWidened<5>, multiplyWidened<6>};
+
+//===----------------------------------------------------------------------===//
+// Any of them
+//===----------------------------------------------------------------------===//
+
 /// One row, on any processor.
 static void multiplyRow(const uint8_t *a, const int8_t *b, int32_t *c,
                         int64_t terms, int64_t columns) {
@@ -102,21 +186,61 @@ static void multiplyRow(const uint8_t *a, const int8_t *b, int32_t *c,
     c[column] = static_cast<int32_t>(sums[column]);
 }
 
+IntegerProduct::Way IntegerProduct::findWay() {
+  return hasByteProducts()      ? Way::Vnni
+         : hasIntegerProducts() ? Way::Avx2
+                                : Way::Anywhere;
+}
+
+/// Terms, to whole groups.
+static int64_t roundUp(int64_t terms) {
+  return (terms + panelTerms - 1) / panelTerms * panelTerms;
+}
+
+uint64_t IntegerProduct::getScratchpadBytes() const {
+  return way == Way::Avx2 ? alignUp(std::min(rows, rowsAtOnce) *
+                                    roundUp(terms) * sizeof(int16_t))
+                          : 0;
+}
+
+void IntegerProduct::multiplyPanel(const uint8_t *a, const int16_t *widened,
+                                   const int8_t *b, int32_t *c, int64_t height,
+                                   int64_t width) const {
+  switch (way) {
+  case Way::Vnni:
+    multiplyTiles[height - 1](a, b, c, terms, columns, width);
+    break;
+  case Way::Avx2:
+    for (int64_t column = 0; column < width; column += columnsAtOnce)
+      multiplyAllWidened[height - 1](widened, b + column * panelTerms,
+                                     c + column, roundUp(terms) / panelTerms,
+                                     columns,
+                                     std::min(width - column, columnsAtOnce));
+    break;
+  case Way::Anywhere:
+    for (int64_t row = 0; row < height; ++row)
+      multiplyRow(a + row * terms, b, c + row * columns, terms, width);
+    break;
+  }
+}
+
 void IntegerProduct::run(const uint8_t *a, const int8_t *b, int32_t *c,
-                         int64_t first, int64_t count) const {
-  for (int64_t panel = first; panel < first + count; ++panel) {
-    const int8_t *own = b + panel * panelBytes();
-    int32_t *to = c + panel * panelColumns;
-    const int64_t width =
-        std::min(columns - panel * panelColumns, panelColumns);
-    for (int64_t row = 0; row < rows;) {
-      const int64_t height = isFast ? std::min(rows - row, tileRows) : 1;
-      if (isFast)
-        multiplyTiles[height - 1](a + row * terms, own, to + row * columns,
-                                  terms, columns, width);
-      else
-        multiplyRow(a + row * terms, own, to + row * columns, terms, width);
-      row += height;
+                         int64_t first, int64_t count, void *scratchpad) const {
+  auto *widened = static_cast<int16_t *>(scratchpad);
+  const int64_t most = way == Way::Avx2 ? rowsAtOnce : rows;
+  for (int64_t begin = 0; begin < rows; begin += most) {
+    const int64_t end = std::min(rows, begin + most);
+    if (way == Way::Avx2)
+      for (int64_t row = begin; row < end; row += tileRows)
+        widenRows(a + row * terms, std::min(end - row, tileRows), terms,
+                  widened + (row - begin) * roundUp(terms));
+    for (int64_t panel = first; panel < first + count; ++panel) {
+      const int64_t column = panel * panelColumns;
+      for (int64_t row = begin; row < end; row += tileRows)
+        multiplyPanel(a + row * terms, widened + (row - begin) * roundUp(terms),
+                      b + panel * panelBytes(), c + row * columns + column,
+                      std::min(end - row, tileRows),
+                      std::min(columns - column, panelColumns));
     }
   }
 }
@@ -135,10 +259,11 @@ void pp::runtime::buildIntegerProduct(Descriptor &descriptor,
        KernelBuilder::tensorOf(DataType::I8,
                                work.countPanels() * work.panelBytes()),
        KernelBuilder::tensorOf(DataType::I32, work.rows * work.columns)},
-      [work, panels](void *const *tensors, void *) {
+      [work, panels](void *const *tensors, void *scratchpad) {
         work.run(static_cast<const uint8_t *>(tensors[0]),
                  static_cast<const int8_t *>(tensors[1]),
-                 static_cast<int32_t *>(tensors[2]), panels.begin,
-                 panels.count);
-      });
+                 static_cast<int32_t *>(tensors[2]), panels.begin, panels.count,
+                 scratchpad);
+      },
+      work.getScratchpadBytes());
 }

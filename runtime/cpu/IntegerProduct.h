@@ -14,8 +14,10 @@ struct IntegerProduct {
   static constexpr int64_t panelColumns = 64, panelTerms = 4;
 
   int64_t rows, terms, columns;
-  /// By VNNI, which the processor must have then.
-  bool isFast = hasIntegerProducts();
+  /// The instructions, which the processor must have.
+  enum class Way { Anywhere, Avx2, Vnni };
+  static Way findWay();
+  Way way = findWay();
 
   int64_t countPanels() const {
     return (columns + panelColumns - 1) / panelColumns;
@@ -24,9 +26,16 @@ struct IntegerProduct {
   int64_t panelBytes() const {
     return (terms + panelTerms - 1) / panelTerms * panelTerms * panelColumns;
   }
+  /// Of run(); a multiple of 64.
+  uint64_t getScratchpadBytes() const;
   /// The columns of `count` panels from `first` on.
   void run(const uint8_t *a, const int8_t *b, int32_t *c, int64_t first,
-           int64_t count) const;
+           int64_t count, void *scratchpad) const;
+
+private:
+  /// Up to six rows, the widened ones too, of a panel and its first columns.
+  void multiplyPanel(const uint8_t *a, const int16_t *widened, const int8_t *b,
+                     int32_t *c, int64_t height, int64_t width) const;
 };
 
 } // namespace pp::runtime

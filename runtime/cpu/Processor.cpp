@@ -48,8 +48,13 @@ bool pp::runtime::hasAvx512() {
   return has;
 }
 
-bool pp::runtime::hasIntegerProducts() {
+bool pp::runtime::hasByteProducts() {
   static const bool has = hasAvx512() && __builtin_cpu_supports("avx512vnni");
+  return has;
+}
+
+bool pp::runtime::hasIntegerProducts() {
+  static const bool has = hasByteProducts() || __builtin_cpu_supports("avx2");
   return has;
 }
 

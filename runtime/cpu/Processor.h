@@ -21,6 +21,9 @@ const MatrixTiles *shortTiles();
 /// With BW and VL, which all have but those of Xeon Phi.
 bool hasAvx512();
 /// The same, and VNNI: sums of four products of bytes at once.
+bool hasByteProducts();
+/// Whether products of bytes take less time than those of f32: with these, or
+/// with AVX2's products of 16 bits.
 bool hasIntegerProducts();
 bool isFromIntel();
 /// AMD's first with AVX-512 as wide as its registers.

@@ -1,6 +1,7 @@
 //===- IntegerProductTest.cpp ---------------------------------------------===//
 #include "cpu/IntegerProduct.h"
 #include "cpu/DivideKernel.h"
+#include "cpu/KernelOperands.h"
 #include "cpu/LibraryKernel.h"
 #include "kernel/Part.h"
 
@@ -43,11 +44,13 @@ struct Numbers {
               a[row * terms + k] * matrix[k * columns + n];
   }
 
-  std::vector<int32_t> run(bool isFast) const {
+  std::vector<int32_t> run(IntegerProduct::Way way) const {
     IntegerProduct own = product;
-    own.isFast = isFast;
+    own.way = way;
     std::vector<int32_t> c(expected.size(), -1);
-    own.run(a.data(), b.data(), c.data(), 0, own.countPanels());
+    std::vector<std::byte> scratchpad(own.getScratchpadBytes());
+    own.run(a.data(), b.data(), c.data(), 0, own.countPanels(),
+            scratchpad.data());
     return c;
   }
 
@@ -57,19 +60,27 @@ struct Numbers {
            " columns=" + std::to_string(product.columns) + more;
   }
 };
+
+/// Those of this processor.
+std::vector<IntegerProduct::Way> waysHere() {
+  using Way = IntegerProduct::Way;
+  std::vector<Way> ways = {Way::Anywhere};
+  if (hasIntegerProducts())
+    ways.push_back(Way::Avx2);
+  if (hasByteProducts())
+    ways.push_back(Way::Vnni);
+  return ways;
+}
 } // namespace
 
 TEST(IntegerProduct, AddsUpExactly) {
   unsigned seed = 0;
-  for (int64_t rows : {1, 2, 5, 6, 7, 13})
+  for (int64_t rows : {1, 2, 5, 6, 7, 13, 103})
     for (int64_t terms : {1, 3, 4, 30, 257})
       for (int64_t columns : {1, 15, 16, 63, 64, 65, 130}) {
         Numbers numbers(rows, terms, columns, ++seed);
-        EXPECT_EQ(numbers.run(/*isFast=*/false), numbers.expected)
-            << numbers.descriptor();
-        if (hasIntegerProducts())
-          EXPECT_EQ(numbers.run(/*isFast=*/true), numbers.expected)
-              << numbers.descriptor();
+        for (IntegerProduct::Way way : waysHere())
+          EXPECT_EQ(numbers.run(way), numbers.expected) << numbers.descriptor();
       }
 }
 
@@ -81,9 +92,8 @@ TEST(IntegerProduct, WrapsAround) {
   const int64_t sum = -int64_t(255) * 128 * 65'800;
   const auto wrapped = static_cast<int32_t>(static_cast<uint32_t>(sum));
   ASSERT_GT(wrapped, 0);
-  EXPECT_EQ(numbers.run(/*isFast=*/false), std::vector<int32_t>(2, wrapped));
-  if (hasIntegerProducts())
-    EXPECT_EQ(numbers.run(/*isFast=*/true), std::vector<int32_t>(2, wrapped));
+  for (IntegerProduct::Way way : waysHere())
+    EXPECT_EQ(numbers.run(way), std::vector<int32_t>(2, wrapped));
 }
 
 TEST(IntegerProduct, IsDivided) {
@@ -94,11 +104,12 @@ TEST(IntegerProduct, IsDivided) {
         numbers.descriptor(parts == 1 ? "" : " parts=" + std::to_string(parts)),
         error);
     ASSERT_TRUE(kernel) << error;
+    const GuardedMemory scratchpad(kernel->scratchpadBytes());
     std::vector<int32_t> c(numbers.expected.size(), -1);
     void *tensors[] = {numbers.a.data(), numbers.b.data(), c.data()};
     for (unsigned index = 0; index < parts; ++index) {
       currentPart() = {index, parts};
-      EXPECT_TRUE(kernel->execute(tensors, nullptr));
+      EXPECT_TRUE(kernel->execute(tensors, scratchpad.get()));
     }
     currentPart() = {};
     EXPECT_EQ(c, numbers.expected) << parts << " parts";
