@@ -9,11 +9,13 @@
 // What a number stands for is looked up in the 16 lanes of a register. A tile
 // is up to four rows and two columns, which share what is loaded and looked up.
 // In each lane, a block is summed up, and times its scale added to the sum of
-// the lane.
+// the lane. AVX2 has half of the lanes at a time, and computes what a number
+// stands for.
 //
 //===----------------------------------------------------------------------===//
 #include "cpu/BlockProduct.h"
 #include "cpu/KernelBuilder.h"
+#include "cpu/TiledProduct.h"
 
 #include <immintrin.h>
 
@@ -24,6 +26,7 @@
 using namespace pp::runtime;
 
 #define PP_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl")))
+#define PP_AVX2 __attribute__((target("avx2,fma")))
 
 static constexpr int64_t lanes = 16, unit = 2 * lanes;
 static constexpr int64_t rowsAtOnce = BlockProduct::rowsAtOnce;
@@ -125,6 +128,56 @@ PP_AVX512 static void multiplyByVectors(const BlockProduct &work,
     }
 }
 
+/// The same of one column, by AVX2.
+template <int rows>
+PP_AVX2 static void multiplyByHalves(const BlockProduct &work,
+                                     const float *numbers, const Column *from,
+                                     Sums *result) {
+  constexpr int64_t width = lanes / 2;
+  const int64_t blockCount = work.countBlocks(), units = work.block / unit;
+  std::array<std::array<float, lanes>, rows> lane;
+  for (int64_t half = 0; half < lanes; half += width) {
+    const uint8_t *blocks = from->blocks + half;
+    const float *at = numbers + half;
+    __m256 sums[rows];
+#pragma unroll
+    for (int row = 0; row < rows; ++row)
+      sums[row] = _mm256_setzero_ps();
+    for (int64_t i = 0; i < blockCount; ++i) {
+      const __m256i zero = _mm256_set1_epi32(from->zeroOf(i));
+      __m256 own[rows];
+#pragma unroll
+      for (int row = 0; row < rows; ++row)
+        own[row] = _mm256_setzero_ps();
+      for (int64_t j = 0; j < units; ++j, at += rows * unit, blocks += lanes) {
+        const __m256i bytes = _mm256_cvtepu8_epi32(
+            _mm_loadl_epi64(reinterpret_cast<const __m128i *>(blocks)));
+        const __m256 even = _mm256_cvtepi32_ps(_mm256_sub_epi32(
+                         _mm256_and_si256(bytes, _mm256_set1_epi32(0xf)),
+                         zero)),
+                     odd = _mm256_cvtepi32_ps(
+                         _mm256_sub_epi32(_mm256_srli_epi32(bytes, 4), zero));
+#pragma unroll
+        for (int row = 0; row < rows; ++row) {
+          const float *pair = at + row * unit;
+          own[row] = _mm256_fmadd_ps(_mm256_loadu_ps(pair), even, own[row]);
+          own[row] =
+              _mm256_fmadd_ps(_mm256_loadu_ps(pair + lanes), odd, own[row]);
+        }
+      }
+      const __m256 scale = _mm256_set1_ps(from->scales[i]);
+#pragma unroll
+      for (int row = 0; row < rows; ++row)
+        sums[row] = _mm256_fmadd_ps(own[row], scale, sums[row]);
+    }
+#pragma unroll
+    for (int row = 0; row < rows; ++row)
+      _mm256_storeu_ps(lane[row].data() + half, sums[row]);
+  }
+  for (int row = 0; row < rows; ++row)
+    result[0][row] = addLanes(lane[row]);
+}
+
 /// The same of one row, on any processor.
 static void multiplyByNumbers(const BlockProduct &work, const float *row,
                               const Column *from, Sums *result) {
@@ -146,17 +199,38 @@ static void multiplyByNumbers(const BlockProduct &work, const float *row,
   result[0][0] = addLanes(sums);
 }
 
-/// By the number of columns and of rows, less one.
-template <int columns> using Tiles = std::array<MultiplyColumn *, rowsAtOnce>;
-template <int columns, int... rows>
-static constexpr Tiles<columns>
-tilesOf(std::integer_sequence<int, rows...> /*numbers*/) {
-  return {multiplyByVectors<rows + 1, columns>...};
+/// By the number of rows, less one.
+using Tiles = std::array<MultiplyColumn *, rowsAtOnce>;
+template <int columns>
+static constexpr Tiles vectorTiles =
+    []<int... rows>(std::integer_sequence<int, rows...> /*numbers*/) {
+      return Tiles{multiplyByVectors<rows + 1, columns>...};
+    }(std::make_integer_sequence<int, rowsAtOnce>());
+static constexpr Tiles halfTiles =
+    []<int... rows>(std::integer_sequence<int, rows...> /*numbers*/) {
+      return Tiles{multiplyByHalves<rows + 1>...};
+    }(std::make_integer_sequence<int, rowsAtOnce>());
+
+static constexpr int64_t columnsAtOnce = 2;
+
+static MultiplyColumn *findTile(BlockProduct::Way way, int64_t rows,
+                                int64_t columns) {
+  switch (way) {
+  case BlockProduct::Way::Avx512:
+    return (columns == 1 ? vectorTiles<1> : vectorTiles<2>)[rows - 1];
+  case BlockProduct::Way::Avx2:
+    return halfTiles[rows - 1];
+  case BlockProduct::Way::Anywhere:
+    break;
+  }
+  return multiplyByNumbers;
 }
-static constexpr std::array multiplyTiles = {
-    tilesOf<1>(std::make_integer_sequence<int, rowsAtOnce>()),
-    tilesOf<2>(std::make_integer_sequence<int, rowsAtOnce>())};
-static constexpr int64_t columnsAtOnce = multiplyTiles.size();
+
+BlockProduct::Way BlockProduct::findWay() {
+  return hasAvx512()                  ? Way::Avx512
+         : TiledProduct::isPossible() ? Way::Avx2
+                                      : Way::Anywhere;
+}
 
 /// One of `height` rows in the order of its factors, 0 behind its end; units of
 /// rows lie beside each other.
@@ -176,7 +250,9 @@ uint64_t BlockProduct::getScratchpadBytes() const {
 void BlockProduct::run(const float *a, const Matrix &b, float *c, int64_t first,
                        int64_t count, void *scratchpad) const {
   auto *arranged = static_cast<float *>(scratchpad);
-  const int64_t blockCount = countBlocks(), most = isFast ? rowsAtOnce : 1;
+  const int64_t blockCount = countBlocks(),
+                most = way == Way::Anywhere ? 1 : rowsAtOnce;
+  const int64_t mostColumns = way == Way::Avx512 ? columnsAtOnce : 1;
   auto columnOf = [&](const Matrix &from, int64_t column) {
     return Column{from.blocks + column * blockCount * block / 2,
                   from.scales + column * blockCount,
@@ -188,15 +264,13 @@ void BlockProduct::run(const float *a, const Matrix &b, float *c, int64_t first,
     for (int64_t i = 0; i < height; ++i)
       arrange(*this, a + (row + i) * terms, height, arranged + i * unit);
     for (int64_t column = first; column < first + count;) {
-      const int64_t width =
-          isFast ? std::min(first + count - column, columnsAtOnce) : 1;
+      const int64_t width = std::min(first + count - column, mostColumns);
       std::array<Column, columnsAtOnce> own;
       std::array<Sums, columnsAtOnce> products;
       for (int64_t i = 0; i < width; ++i)
         own[i] = columnOf(b, column + i);
-      auto *multiply =
-          isFast ? multiplyTiles[width - 1][height - 1] : multiplyByNumbers;
-      multiply(*this, arranged, own.data(), products.data());
+      findTile(way, height, width)(*this, arranged, own.data(),
+                                   products.data());
       for (int64_t i = 0; i < width; ++i, ++column)
         for (int64_t j = 0; j < height; ++j)
           c[(row + j) * columns + column] = products[i][j];

@@ -18,8 +18,11 @@ struct BlockProduct {
 
   int64_t rows, terms, columns, block;
   bool hasZeros;
-  /// With AVX-512, which the processor must have then.
-  bool isFast = hasAvx512();
+  /// The instructions, which the processor must have. The bits are the same
+  /// with AVX-512 and AVX2.
+  enum class Way { Anywhere, Avx2, Avx512 };
+  static Way findWay();
+  Way way = findWay();
 
   struct Matrix {
     const uint8_t *blocks; ///< columns x countBlocks() x block / 2

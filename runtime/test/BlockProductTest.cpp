@@ -66,9 +66,10 @@ struct Numbers {
             zeros.empty() ? nullptr : zeros.data()};
   }
 
-  std::vector<float> run(bool isFast) const {
+  std::vector<float>
+  run(BlockProduct::Way way = BlockProduct::findWay()) const {
     BlockProduct own = product;
-    own.isFast = isFast;
+    own.way = way;
     std::vector<float> c(expected.size()),
         scratchpad(own.getScratchpadBytes() / sizeof(float), 1e30F);
     own.run(a.data(), matrix(), c.data(), 0, own.columns, scratchpad.data());
@@ -97,24 +98,25 @@ TEST(BlockProduct, MultipliesNumbersOfFourBits) {
       for (int64_t block : {32, 64})
         for (bool hasZeros : {false, true}) {
           Numbers numbers({rows, terms, 7, block, hasZeros}, ++seed);
-          numbers.expectClose(numbers.run(/*isFast=*/false));
-          if (hasAvx512())
-            numbers.expectClose(numbers.run(/*isFast=*/true));
+          numbers.expectClose(numbers.run(BlockProduct::Way::Anywhere));
+          const std::vector<float> result = numbers.run();
+          numbers.expectClose(result);
+          if (BlockProduct::findWay() == BlockProduct::Way::Avx512)
+            EXPECT_EQ(numbers.run(BlockProduct::Way::Avx2), result);
         }
 }
 
 TEST(BlockProduct, HasTheSameBitsForAnyRowsAndParts) {
   Numbers numbers({11, 100, 50, 32, true}, 1);
-  const std::vector<float> whole = numbers.run(hasAvx512());
+  const std::vector<float> whole = numbers.run();
   for (int64_t row = 0; row < numbers.product.rows; ++row) {
     Numbers one = numbers;
     one.product.rows = 1;
     one.a.assign(numbers.a.begin() + row * 100,
                  numbers.a.begin() + (row + 1) * 100);
     one.expected.resize(50);
-    EXPECT_EQ(one.run(hasAvx512()),
-              std::vector<float>(whole.begin() + row * 50,
-                                 whole.begin() + (row + 1) * 50));
+    EXPECT_EQ(one.run(), std::vector<float>(whole.begin() + row * 50,
+                                            whole.begin() + (row + 1) * 50));
   }
   std::string error;
   for (unsigned parts : {1U, 2U, 3U}) {
