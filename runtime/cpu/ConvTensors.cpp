@@ -15,7 +15,7 @@ KernelBuilder::MemoryDesc
 pp::runtime::withLanes(const KernelBuilder::MemoryDesc &desc) {
   ImagePlaces places = KernelBuilder::imagePlaces(desc);
   bool areTogether =
-      places.blockChannels % WinogradConvolution::multiple == 0 ||
+      places.blockChannels % WinogradConvolution::channelsTogether() == 0 ||
       (places.blockChannels == 1 && places.block == 1);
   return areTogether ? desc
                      : KernelBuilder::inLayout(desc.dims(), "channels_last",

@@ -13,7 +13,8 @@ namespace pp::runtime {
 
 /// Numbers of f32, or bf16, that take so many bytes.
 KernelBuilder::MemoryDesc numbersIn(uint64_t bytes, bool areShort = false);
-/// The tensor with channels that lie together, in blocks or all of them.
+/// The tensor with channels that lie together, in blocks or all of them, as
+/// Winograd's algorithm needs them.
 KernelBuilder::MemoryDesc withLanes(const KernelBuilder::MemoryDesc &desc);
 
 /// The tensors of a convolution, or of the gradient of its input.

@@ -136,21 +136,22 @@ struct Functions {
 };
 } // namespace
 
-#define PP_FOR_PROCESSOR(name, features)                                       \
+#define PP_FOR_PROCESSOR(name, features, width)                                \
   template <int edge, typename Element>                                        \
   __attribute__((target(features))) static void readTiles##name(               \
       const Sizes &shape, const Rows &rows, const void *x, int64_t first,      \
       int64_t count, float *panels) {                                          \
-    readTilesBody<edge>(shape, rows, static_cast<const Element *>(x), first,   \
-                        count, panels);                                        \
+    readTilesBody<edge, width>(shape, rows, static_cast<const Element *>(x),   \
+                               first, count, panels);                          \
   }                                                                            \
   template <int edge, typename Element>                                        \
   __attribute__((target(features))) static void writeTiles##name(              \
       const Sizes &shape, const float *products, int64_t pitch, int64_t first, \
       int64_t count, const ConvSummands &summands,                             \
       const ConvEpilogue &epilogue, void *y, int64_t offset) {                 \
-    writeTilesBody<edge>(shape, products, pitch, first, count, summands,       \
-                         epilogue, static_cast<Element *>(y) + offset);        \
+    writeTilesBody<edge, width>(shape, products, pitch, first, count,          \
+                                summands, epilogue,                            \
+                                static_cast<Element *>(y) + offset);           \
   }                                                                            \
   template <int edge, typename Element>                                        \
   static constexpr Functions functions##name = {                               \
@@ -159,8 +160,8 @@ struct Functions {
       readTiles##name<edge, Element>,                                          \
       writeTiles##name<edge, Element>};
 
-PP_FOR_PROCESSOR(Avx2, "avx2")
-PP_FOR_PROCESSOR(Avx512, "avx512f")
+PP_FOR_PROCESSOR(Avx2, "avx2", 8)
+PP_FOR_PROCESSOR(Avx512, "avx512f", 16)
 
 static const Functions &functionsFor(const Sizes &shape,
                                      const ProductTiles &registers) {
@@ -175,6 +176,10 @@ static const Functions &functionsFor(const Sizes &shape,
 //===----------------------------------------------------------------------===//
 // The convolution
 //===----------------------------------------------------------------------===//
+
+int64_t WinogradConvolution::channelsTogether() {
+  return hasAvx512() ? multiple : multiple / 2;
+}
 
 bool WinogradConvolution::isPossible(const Shape &shape) {
   const bool hasInstructions =

@@ -72,6 +72,9 @@ public:
   /// Of channels and outputs.
   static constexpr int64_t multiple = 16;
 
+  /// How many channels of a pixel must lie together in x and y.
+  static int64_t channelsTogether();
+
   /// Whether the processor has the instructions, and channels and outputs are
   /// multiples of 16.
   static bool isPossible(const Shape &shape);
@@ -94,7 +97,8 @@ public:
 
   /// Of run(); a multiple of 64.
   uint64_t getScratchpadBytes() const;
-  /// `weights` are transformed. Each 16 channels of x, and of y, lie together.
+  /// `weights` are transformed. Channels of x, and of y, lie together as
+  /// channelsTogether() says.
   /// A residual is only added to f32.
   void run(const void *x, const void *weights, const ConvSummands &summands,
            const ConvEpilogue &epilogue, void *y, void *scratchpad) const;

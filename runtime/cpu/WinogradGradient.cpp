@@ -75,7 +75,7 @@ PP_INLINE void copyLanes(const float *from, Count count, float *to,
     std::memcpy(to, from, count * sizeof(float));
 }
 
-template <int edge, typename Element>
+template <int edge, int width, typename Element>
 PP_INLINE void expandTilesBody(const Sizes &shape, const Panels &panels,
                                const Element *dy, int64_t first, int64_t count,
                                float *to) {
@@ -84,10 +84,13 @@ PP_INLINE void expandTilesBody(const Sizes &shape, const Panels &panels,
     const Tile tile(shape, first + number);
     for (int64_t output = 0; output < shape.outputs; output += lanes) {
       alignas(64) float numbers[points][lanes];
-      Lanes all[points];
-      expandTile<edge>(shape, dy + shape.y.offsetOfChannel(output), tile, all);
-      for (int64_t point = 0; point < points; ++point)
-        store(numbers[point], all[point]);
+      for (int64_t lane = 0; lane < lanes; lane += width) {
+        LanesOf<width> all[points];
+        expandTile<edge>(shape, dy + shape.y.offsetOfChannel(output + lane),
+                         tile, all);
+        for (int64_t point = 0; point < points; ++point)
+          storeLanes<width>(numbers[point] + lane, all[point]);
+      }
       // What of them belongs to each panel.
       for (int64_t begin = 0; begin < lanes;) {
         int64_t row = (output + begin) % panels.rows;
@@ -130,34 +133,35 @@ struct Functions {
 };
 } // namespace
 
-#define PP_FOR_PROCESSOR(name, features, isWide)                               \
+#define PP_FOR_PROCESSOR(name, features, width)                                \
   template <int edge, typename Element>                                        \
   __attribute__((target(features))) static void readTiles##name(               \
       const Sizes &shape, const Rows &rows, const void *x, int64_t first,      \
       int64_t count, float *to) {                                              \
-    readTilesBody<edge>(shape, rows, static_cast<const Element *>(x), first,   \
-                        count, to);                                            \
+    readTilesBody<edge, width>(shape, rows, static_cast<const Element *>(x),   \
+                               first, count, to);                              \
   }                                                                            \
   template <int edge, typename Element>                                        \
   __attribute__((target(features))) static void expandTiles##name(             \
       const Sizes &shape, const Panels &panels, const void *dy, int64_t first, \
       int64_t count, float *to) {                                              \
-    expandTilesBody<edge>(shape, panels, static_cast<const Element *>(dy),     \
-                          first, count, to);                                   \
+    expandTilesBody<edge, width>(                                              \
+        shape, panels, static_cast<const Element *>(dy), first, count, to);    \
   }                                                                            \
   template <int edge>                                                          \
   __attribute__((target(features))) static void addWindows##name(              \
       const Sizes &shape, const GradientBlock &block, const float *sums,       \
       const GradientTurn &turn, float *windows, float *gradient) {             \
-    addWindowsBody<edge, isWide>(shape, block, sums, turn, windows, gradient); \
+    addWindowsBody<edge, width == lanes>(shape, block, sums, turn, windows,    \
+                                         gradient);                            \
   }                                                                            \
   template <int edge, typename Element>                                        \
   static constexpr Functions functions##name = {                               \
       readTiles##name<edge, Element>, expandTiles##name<edge, Element>,        \
       addWindows##name<edge>};
 
-PP_FOR_PROCESSOR(Avx2, "avx2", false)
-PP_FOR_PROCESSOR(Avx512, "avx512f", true)
+PP_FOR_PROCESSOR(Avx2, "avx2", 8)
+PP_FOR_PROCESSOR(Avx512, "avx512f", 16)
 
 static const Functions &functionsFor(const Sizes &shape,
                                      const ProductTiles &registers) {

@@ -46,8 +46,9 @@ public:
 
   /// A multiple of 64.
   uint64_t getScratchpadBytes() const { return getScratchpadBytes(1); }
-  /// Writes the gradient, or adds it: outputs x channels x 3 x 3, dense. Each
-  /// 16 channels of x, and of dY, lie together.
+  /// Writes the gradient, or adds it: outputs x channels x 3 x 3, dense.
+  /// Channels of x, and of dY, lie together as
+  /// WinogradConvolution::channelsTogether() says.
   void run(const void *x, const void *dy, float *gradient,
            void *scratchpad) const;
 

@@ -90,7 +90,8 @@ PP_DOT static void writeTiles(const Sizes &shape, const float *products,
                               int64_t pitch, int64_t first, int64_t count,
                               const float *bias, const ConvEpilogue &epilogue,
                               uint16_t *y) {
-  writeTilesBody<2>(shape, products, pitch, first, count, {bias}, epilogue, y);
+  writeTilesBody<2, lanes>(shape, products, pitch, first, count, {bias},
+                           epilogue, y);
 }
 
 uint64_t WinogradPairConvolution::getScratchpadBytes() const {

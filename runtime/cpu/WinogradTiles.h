@@ -61,52 +61,58 @@ PP_INLINE float widen(Short value) {
 //===----------------------------------------------------------------------===//
 
 /// The matrices for tiles of `edge` x `edge`, and for the gradient of a window
-/// those transposed; results are `step` apart. Sums have one order, and what
+/// those transposed; results are `step` apart. A
+/// vector has a number for each of some channels. Sums have one order, and what
 /// includes this is compiled without contraction.
 template <int edge> struct Transform;
 
 /// Of the points 0, 1, -1 and infinity.
 template <> struct Transform<2> {
   /// Three numbers of a window become four.
-  PP_INLINE void window(const Lanes &a, const Lanes &b, const Lanes &c,
-                        Lanes *to, int64_t step) {
+  template <typename Vector>
+  PP_INLINE void window(const Vector &a, const Vector &b, const Vector &c,
+                        Vector *to, int64_t step) {
     // Halves are exact.
-    Lanes sum = a + c;
+    Vector sum = a + c;
     to[0] = a;
     to[step] = (sum + b) * 0.5F;
     to[2 * step] = (sum - b) * 0.5F;
     to[3 * step] = c;
   }
   /// Four numbers of x, which may lie where the results go.
-  PP_INLINE void pixels(const Lanes *from, Lanes *to, int64_t step) {
-    Lanes a = from[0], b = from[step], c = from[2 * step], d = from[3 * step];
+  template <typename Vector>
+  PP_INLINE void pixels(const Vector *from, Vector *to, int64_t step) {
+    Vector a = from[0], b = from[step], c = from[2 * step], d = from[3 * step];
     to[0] = a - c;
     to[step] = b + c;
     to[2 * step] = c - b;
     to[3 * step] = b - d;
   }
   /// Two numbers of y from four.
-  PP_INLINE void sums(const Lanes *from, int64_t fromStep, Lanes *to,
+  template <typename Vector>
+  PP_INLINE void sums(const Vector *from, int64_t fromStep, Vector *to,
                       int64_t step) {
-    Lanes a = from[0], b = from[fromStep], c = from[2 * fromStep],
-          d = from[3 * fromStep];
+    Vector a = from[0], b = from[fromStep], c = from[2 * fromStep],
+           d = from[3 * fromStep];
     to[0] = a + b + c;
     to[step] = b - c - d;
   }
   /// Four numbers from two of the gradient of y.
-  PP_INLINE void expand(const Lanes *from, int64_t fromStep, Lanes *to,
+  template <typename Vector>
+  PP_INLINE void expand(const Vector *from, int64_t fromStep, Vector *to,
                         int64_t step) {
-    Lanes a = from[0], b = from[fromStep];
+    Vector a = from[0], b = from[fromStep];
     to[0] = a;
     to[step] = a + b;
     to[2 * step] = a - b;
     to[3 * step] = -b;
   }
   /// Three numbers of the gradient of a window from four.
-  PP_INLINE void windowSums(const Lanes *from, int64_t fromStep, Lanes *to,
+  template <typename Vector>
+  PP_INLINE void windowSums(const Vector *from, int64_t fromStep, Vector *to,
                             int64_t step) {
-    Lanes b = from[fromStep], c = from[2 * fromStep];
-    Lanes sum = (b + c) * 0.5F;
+    Vector b = from[fromStep], c = from[2 * fromStep];
+    Vector sum = (b + c) * 0.5F;
     to[0] = from[0] + sum;
     to[step] = (b - c) * 0.5F;
     to[2 * step] = sum + from[3 * fromStep];
@@ -124,10 +130,11 @@ template <> struct Transform<4> {
   static constexpr float byA = 1 / (2 * aa * (aa - bb)),
                          byB = 1 / (2 * bb * (bb - aa));
 
-  PP_INLINE void window(const Lanes &g0, const Lanes &g1, const Lanes &g2,
-                        Lanes *to, int64_t step) {
-    Lanes evenA = (g0 + g2 * aa) * byA, oddA = g1 * (a * byA);
-    Lanes evenB = (g0 + g2 * bb) * byB, oddB = g1 * (b * byB);
+  template <typename Vector>
+  PP_INLINE void window(const Vector &g0, const Vector &g1, const Vector &g2,
+                        Vector *to, int64_t step) {
+    Vector evenA = (g0 + g2 * aa) * byA, oddA = g1 * (a * byA);
+    Vector evenB = (g0 + g2 * bb) * byB, oddB = g1 * (b * byB);
     to[0] = g0 * (1 / (aa * bb));
     to[step] = evenA + oddA;
     to[2 * step] = evenA - oddA;
@@ -135,11 +142,12 @@ template <> struct Transform<4> {
     to[4 * step] = evenB - oddB;
     to[5 * step] = g2;
   }
-  PP_INLINE void pixels(const Lanes *from, Lanes *to, int64_t step) {
-    Lanes d0 = from[0], d1 = from[step], d2 = from[2 * step],
-          d3 = from[3 * step], d4 = from[4 * step], d5 = from[5 * step];
-    Lanes evenA = d4 - d2 * bb, oddA = (d3 - d1 * bb) * a;
-    Lanes evenB = d4 - d2 * aa, oddB = (d3 - d1 * aa) * b;
+  template <typename Vector>
+  PP_INLINE void pixels(const Vector *from, Vector *to, int64_t step) {
+    Vector d0 = from[0], d1 = from[step], d2 = from[2 * step],
+           d3 = from[3 * step], d4 = from[4 * step], d5 = from[5 * step];
+    Vector evenA = d4 - d2 * bb, oddA = (d3 - d1 * bb) * a;
+    Vector evenB = d4 - d2 * aa, oddB = (d3 - d1 * aa) * b;
     to[0] = d0 * (aa * bb) - d2 * (aa + bb) + d4;
     to[step] = evenA + oddA;
     to[2 * step] = evenA - oddA;
@@ -147,22 +155,24 @@ template <> struct Transform<4> {
     to[4 * step] = evenB - oddB;
     to[5 * step] = d1 * (aa * bb) - d3 * (aa + bb) + d5;
   }
-  PP_INLINE void sums(const Lanes *from, int64_t fromStep, Lanes *to,
+  template <typename Vector>
+  PP_INLINE void sums(const Vector *from, int64_t fromStep, Vector *to,
                       int64_t step) {
-    Lanes m1 = from[fromStep], m2 = from[2 * fromStep], m3 = from[3 * fromStep],
-          m4 = from[4 * fromStep];
-    Lanes evenA = m1 + m2, oddA = m1 - m2, evenB = m3 + m4, oddB = m3 - m4;
+    Vector m1 = from[fromStep], m2 = from[2 * fromStep],
+           m3 = from[3 * fromStep], m4 = from[4 * fromStep];
+    Vector evenA = m1 + m2, oddA = m1 - m2, evenB = m3 + m4, oddB = m3 - m4;
     to[0] = from[0] + evenA + evenB;
     to[step] = oddA * a + oddB * b;
     to[2 * step] = evenA * aa + evenB * bb;
     to[3 * step] = oddA * (a * aa) + oddB * (b * bb) + from[5 * fromStep];
   }
-  PP_INLINE void expand(const Lanes *from, int64_t fromStep, Lanes *to,
+  template <typename Vector>
+  PP_INLINE void expand(const Vector *from, int64_t fromStep, Vector *to,
                         int64_t step) {
-    Lanes y0 = from[0], y1 = from[fromStep], y2 = from[2 * fromStep],
-          y3 = from[3 * fromStep];
-    Lanes evenA = y0 + y2 * aa, oddA = (y1 + y3 * aa) * a;
-    Lanes evenB = y0 + y2 * bb, oddB = (y1 + y3 * bb) * b;
+    Vector y0 = from[0], y1 = from[fromStep], y2 = from[2 * fromStep],
+           y3 = from[3 * fromStep];
+    Vector evenA = y0 + y2 * aa, oddA = (y1 + y3 * aa) * a;
+    Vector evenB = y0 + y2 * bb, oddB = (y1 + y3 * bb) * b;
     to[0] = y0;
     to[step] = evenA + oddA;
     to[2 * step] = evenA - oddA;
@@ -170,12 +180,13 @@ template <> struct Transform<4> {
     to[4 * step] = evenB - oddB;
     to[5 * step] = y3;
   }
-  PP_INLINE void windowSums(const Lanes *from, int64_t fromStep, Lanes *to,
+  template <typename Vector>
+  PP_INLINE void windowSums(const Vector *from, int64_t fromStep, Vector *to,
                             int64_t step) {
-    Lanes m1 = from[fromStep], m2 = from[2 * fromStep], m3 = from[3 * fromStep],
-          m4 = from[4 * fromStep];
-    Lanes evenA = (m1 + m2) * byA, oddA = (m1 - m2) * (a * byA);
-    Lanes evenB = (m3 + m4) * byB, oddB = (m3 - m4) * (b * byB);
+    Vector m1 = from[fromStep], m2 = from[2 * fromStep],
+           m3 = from[3 * fromStep], m4 = from[4 * fromStep];
+    Vector evenA = (m1 + m2) * byA, oddA = (m1 - m2) * (a * byA);
+    Vector evenB = (m3 + m4) * byB, oddB = (m3 - m4) * (b * byB);
     to[0] = from[0] * (1 / (aa * bb)) + evenA + evenB;
     to[step] = oddA + oddB;
     to[2 * step] = evenA * aa + evenB * bb + from[5 * fromStep];
@@ -258,12 +269,15 @@ struct Rows {
       : pitch(pitch), ofPoint(ofPoint), ofPanel(ofPanel) {}
 };
 
-/// Transforms 16 channels of a tile: the numbers of all points.
-template <int edge, typename Element>
+template <typename Vector>
+inline constexpr int widthOf = sizeof(Vector) / sizeof(float);
+
+/// Transforms the channels of a vector of a tile: the numbers of all points.
+template <int edge, typename Element, typename Vector>
 PP_INLINE void transformTile(const Sizes &shape, const Element *x,
-                             const Tile &tile, Lanes *to) {
-  constexpr int side = edge + 2;
-  Lanes pixels[side * side];
+                             const Tile &tile, Vector *to) {
+  constexpr int side = edge + 2, width = widthOf<Vector>;
+  Vector pixels[side * side];
   const int64_t top = tile.row - shape.padTop,
                 left = tile.column - shape.padLeft;
   const int64_t down = shape.x.axes[1], right = shape.x.axes[2];
@@ -274,14 +288,15 @@ PP_INLINE void transformTile(const Sizes &shape, const Element *x,
   if (isInside) {
     for (int64_t i = 0; i < side; ++i)
       for (int64_t j = 0; j < side; ++j)
-        pixels[side * i + j] = load(corner + i * down + j * right);
+        pixels[side * i + j] = loadLanes<width>(corner + i * down + j * right);
   } else {
     for (int64_t i = 0; i < side; ++i)
       for (int64_t j = 0; j < side; ++j) {
         bool isPixel = top + i >= 0 && top + i < shape.height &&
                        left + j >= 0 && left + j < shape.width;
         pixels[side * i + j] =
-            isPixel ? load(corner + i * down + j * right) : Lanes{};
+            isPixel ? loadLanes<width>(corner + i * down + j * right)
+                    : Vector{};
       }
   }
   for (int64_t j = 0; j < side; ++j)
@@ -290,44 +305,49 @@ PP_INLINE void transformTile(const Sizes &shape, const Element *x,
     Transform<edge>::pixels(pixels + side * i, to + side * i, 1);
 }
 
-/// Writes them `pitch` apart.
-template <int edge, typename Element>
+/// Writes them `pitch` apart, of `width` channels.
+template <int edge, int width, typename Element>
 PP_INLINE void readTile(const Sizes &shape, const Element *x, const Tile &tile,
                         float *to, int64_t pitch) {
-  Lanes all[(edge + 2) * (edge + 2)];
+  LanesOf<width> all[(edge + 2) * (edge + 2)];
   transformTile<edge>(shape, x, tile, all);
-  for (const Lanes &point : all) {
-    store(to, point);
+  for (const LanesOf<width> &point : all) {
+    storeLanes<width>(to, point);
     to += pitch;
   }
 }
 
-template <int edge, typename Element>
+/// As many channels as a register has, so that what is transformed stays in
+/// registers.
+template <int edge, int width, typename Element>
 PP_INLINE void readTilesBody(const Sizes &shape, const Rows &rows,
                              const Element *x, int64_t first, int64_t count,
                              float *to) {
   for (int64_t number = 0; number < count; ++number, to += rows.pitch) {
     const Tile tile(shape, first + number);
-    for (int64_t channel = 0; channel < shape.channels; channel += lanes)
-      readTile<edge>(shape, x + shape.x.offsetOfChannel(channel), tile,
-                     to + channel / lanes * rows.ofPanel, rows.ofPoint);
+    for (int64_t channel = 0; channel < shape.channels; channel += width)
+      readTile<edge, width>(
+          shape, x + shape.x.offsetOfChannel(channel), tile,
+          to + channel / lanes * rows.ofPanel + channel % lanes, rows.ofPoint);
   }
 }
 
-/// Transforms 16 outputs of a tile of dY: the numbers of all points.
-template <int edge, typename Element>
+/// Transforms the outputs of a vector of a tile of dY: the numbers of all
+/// points.
+template <int edge, typename Element, typename Vector>
 PP_INLINE void expandTile(const Sizes &shape, const Element *dy,
-                          const Tile &tile, Lanes *to) {
-  constexpr int side = edge + 2;
+                          const Tile &tile, Vector *to) {
+  constexpr int side = edge + 2, width = widthOf<Vector>;
   const int64_t down = shape.y.axes[1], right = shape.y.axes[2];
   const Element *corner =
       dy + tile.sample * shape.y.sample + tile.row * down + tile.column * right;
-  Lanes pixels[edge][edge], rows[side][edge];
+  Vector pixels[edge][edge], rows[side][edge];
   for (int64_t i = 0; i < edge; ++i)
     for (int64_t j = 0; j < edge; ++j) {
       bool isPixel =
           tile.row + i < shape.rows && tile.column + j < shape.columns;
-      pixels[i][j] = isPixel ? load(corner + i * down + j * right) : Lanes{};
+      pixels[i][j] =
+          isPixel ? loadLanes<width>(corner + i * down + j * right) : Vector{};
     }
   for (int64_t j = 0; j < edge; ++j)
     Transform<edge>::expand(pixels[0] + j, edge, rows[0] + j, edge);
@@ -342,50 +362,71 @@ PP_INLINE void expandTile(const Sizes &shape, const Element *dy,
 /// Outputs whose products are made at a time.
 inline constexpr int64_t outputBlock = 64;
 
-PP_INLINE void finish(const Lanes &value, const ConvEpilogue &epilogue,
+template <typename Vector>
+PP_INLINE void finish(const Vector &value, const ConvEpilogue &epilogue,
                       Long *to) {
-  store(to, value);
-  epilogue.apply(to, lanes);
+  storeLanes<widthOf<Vector>>(to, value);
+  epilogue.apply(to, widthOf<Vector>);
 }
-PP_INLINE void finish(const Lanes &value, const ConvEpilogue &epilogue,
+template <typename Vector>
+PP_INLINE void finish(const Vector &value, const ConvEpilogue &epilogue,
                       Short *to) {
-  float numbers[lanes];
-  store(numbers, value);
-  epilogue.apply(numbers, lanes);
-  store(to, load(numbers));
+  constexpr int width = widthOf<Vector>;
+  float numbers[width];
+  storeLanes<width>(numbers, value);
+  epilogue.apply(numbers, width);
+  storeLanes<width>(to, loadLanes<width>(numbers));
 }
 
-/// Of 16 outputs, from the products of all points: `products` are of the first
-/// tile, those of a point `pitch` apart.
-template <int edge, typename Element>
+/// Of the outputs of a vector, from the products of all points: those of a
+/// point are `pitch` apart. A bias has a number for each output; a residual
+/// lies as y does.
+template <int edge, int width, typename Element>
+PP_INLINE void writeTile(const Sizes &shape, const float *products,
+                         int64_t pitch, const Tile &tile,
+                         const ConvSummands &summands,
+                         const ConvEpilogue &epilogue, Element *y) {
+  using Vector = LanesOf<width>;
+  constexpr int side = edge + 2, points = side * side;
+  const float *bias = summands.bias, *residual = summands.residual;
+  const Vector shift = bias ? loadLanes<width>(bias) : Vector{};
+  Vector all[points], rows[edge][side], pixels[edge][edge];
+  for (int64_t point = 0; point < points; ++point)
+    all[point] = loadLanes<width>(products + point * pitch);
+  for (int64_t j = 0; j < side; ++j)
+    Transform<edge>::sums(all + j, side, rows[0] + j, side);
+  for (int64_t i = 0; i < edge; ++i)
+    Transform<edge>::sums(rows[i], 1, pixels[i], 1);
+  for (int64_t i = 0; i < edge; ++i)
+    for (int64_t j = 0; j < edge; ++j) {
+      int64_t row = tile.row + i, column = tile.column + j;
+      if (row >= shape.rows || column >= shape.columns)
+        continue;
+      const int64_t place = tile.sample * shape.y.sample +
+                            row * shape.y.axes[1] + column * shape.y.axes[2];
+      Vector sum = bias ? pixels[i][j] + shift : pixels[i][j];
+      if (residual)
+        sum += loadLanes<width>(residual + place);
+      finish(sum, epilogue, y + place);
+    }
+}
+
+/// Of 16 outputs; `products` are of the first tile.
+template <int edge, int width, typename Element>
 PP_INLINE void writeTilesBody(const Sizes &shape, const float *products,
                               int64_t pitch, int64_t first, int64_t count,
                               const ConvSummands &summands,
                               const ConvEpilogue &epilogue, Element *y) {
-  constexpr int side = edge + 2, points = side * side;
-  const float *bias = summands.bias, *residual = summands.residual;
-  const Lanes shift = bias ? load(bias) : Lanes{};
   for (int64_t number = 0; number < count; ++number) {
     const Tile tile(shape, first + number);
-    Lanes all[points], rows[edge][side], pixels[edge][edge];
-    for (int64_t point = 0; point < points; ++point)
-      all[point] = load(products + point * pitch + number * outputBlock);
-    for (int64_t j = 0; j < side; ++j)
-      Transform<edge>::sums(all + j, side, rows[0] + j, side);
-    for (int64_t i = 0; i < edge; ++i)
-      Transform<edge>::sums(rows[i], 1, pixels[i], 1);
-    for (int64_t i = 0; i < edge; ++i)
-      for (int64_t j = 0; j < edge; ++j) {
-        int64_t row = tile.row + i, column = tile.column + j;
-        if (row >= shape.rows || column >= shape.columns)
-          continue;
-        const int64_t place = tile.sample * shape.y.sample +
-                              row * shape.y.axes[1] + column * shape.y.axes[2];
-        Lanes sum = bias ? pixels[i][j] + shift : pixels[i][j];
-        if (residual)
-          sum += load(residual + place);
-        finish(sum, epilogue, y + place);
-      }
+    for (int64_t lane = 0; lane < lanes; lane += width) {
+      const int64_t offset = shape.y.offsetOfChannel(lane);
+      const ConvSummands own = {summands.bias ? summands.bias + lane : nullptr,
+                                summands.residual ? summands.residual + offset
+                                                  : nullptr};
+      writeTile<edge, width>(shape, products + number * outputBlock + lane,
+                             pitch, tile, own, epilogue, y + offset);
+    }
   }
 }
 
