@@ -102,8 +102,6 @@ static constexpr std::array<MultiplyTile *, tileRows> multiplyTiles = {
 
 /// Two registers of 4 columns.
 static constexpr int64_t columnsAtOnce = 8;
-/// Groups that are asked for: the processor expects no steps of four lines.
-static constexpr int64_t ahead = 12;
 
 /// Rows of groups of four terms, of all rows one after the other, 0 behind the
 /// end.
@@ -119,19 +117,42 @@ static void widenRows(const uint8_t *a, int64_t rows, int64_t terms,
     }
 }
 
-template <int rows>
-PP_AVX2 static void multiplyWidened(const int16_t *a, const int8_t *b,
+/// Columns of b likewise, which lie a panel's row apart.
+PP_AVX2 static void widenColumns(const int8_t *b, int64_t groups, int16_t *to) {
+  for (int64_t group = 0; group < groups; ++group) {
+    const auto *from = reinterpret_cast<const __m128i *>(b);
+    auto *at = reinterpret_cast<__m256i *>(to);
+    _mm256_storeu_si256(at, _mm256_cvtepi8_epi16(_mm_loadu_si128(from)));
+    _mm256_storeu_si256(at + 1,
+                        _mm256_cvtepi8_epi16(_mm_loadu_si128(from + 1)));
+    b += panelColumns * panelTerms;
+    to += columnsAtOnce * panelTerms;
+  }
+}
+
+PP_AVX2 static __m256i readColumns(const int16_t *from) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from));
+}
+PP_AVX2 static __m256i readColumns(const int8_t *from) {
+  return _mm256_cvtepi8_epi16(
+      _mm_loadu_si128(reinterpret_cast<const __m128i *>(from)));
+}
+
+/// b is that of a panel, or widened.
+template <int rows, typename Element>
+PP_AVX2 static void multiplyWidened(const int16_t *a, const Element *b,
                                     int32_t *c, int64_t groups,
                                     int64_t rowStride, int64_t columns) {
+  constexpr bool isPanel = sizeof(Element) == 1;
+  constexpr int64_t half = columnsAtOnce / 2 * panelTerms;
+  constexpr int64_t next =
+      (isPanel ? panelColumns : columnsAtOnce) * panelTerms;
   __m256i sums[rows][2];
 #pragma unroll
   for (int row = 0; row < rows; ++row)
     sums[row][0] = sums[row][1] = _mm256_setzero_si256();
   for (int64_t group = 0; group < groups; ++group) {
-    const auto *from = reinterpret_cast<const __m128i *>(b);
-    const __m256i first = _mm256_cvtepi8_epi16(_mm_loadu_si128(from)),
-                  second = _mm256_cvtepi8_epi16(_mm_loadu_si128(from + 1));
-    _mm_prefetch(b + ahead * panelColumns * panelTerms, _MM_HINT_T0);
+    const __m256i first = readColumns(b), second = readColumns(b + half);
 #pragma unroll
     for (int row = 0; row < rows; ++row) {
       int64_t four;
@@ -143,27 +164,32 @@ PP_AVX2 static void multiplyWidened(const int16_t *a, const int8_t *b,
           _mm256_add_epi32(sums[row][1], _mm256_madd_epi16(own, second));
     }
     a += rows * panelTerms;
-    b += panelColumns * panelTerms;
+    b += next;
   }
   for (int row = 0; row < rows; ++row, c += rowStride) {
     // In each half of the register, two columns of the first four, then two of
     // the others.
-    const __m256i mixed = _mm256_hadd_epi32(sums[row][0], sums[row][1]);
-    alignas(32) int32_t result[columnsAtOnce];
-    _mm256_store_si256(reinterpret_cast<__m256i *>(result),
-                       _mm256_permute4x64_epi64(mixed, 0xd8));
-    std::memcpy(c, result, columns * sizeof(int32_t));
+    const __m256i result = _mm256_permute4x64_epi64(
+        _mm256_hadd_epi32(sums[row][0], sums[row][1]), 0xd8);
+    if (columns == columnsAtOnce)
+      _mm256_storeu_si256(reinterpret_cast<__m256i *>(c), result);
+    else
+      std::memcpy(c, &result, columns * sizeof(int32_t));
   }
 }
 
-using MultiplyWidened = void(const int16_t *a, const int8_t *b, int32_t *c,
+template <typename Element>
+using MultiplyWidened = void(const int16_t *a, const Element *b, int32_t *c,
                              int64_t groups, int64_t rowStride,
                              int64_t columns);
 
 /// By the number of rows, less one.
-static constexpr std::array<MultiplyWidened *, tileRows> multiplyAllWidened = {
-    multiplyWidened<1>, multiplyWidened<2>, multiplyWidened<3>,
-    multiplyWidened<4>, multiplyWidened<5>, multiplyWidened<6>};
+template <typename Element>
+static constexpr std::array<MultiplyWidened<Element> *, tileRows>
+    multiplyAllWidened = {
+        multiplyWidened<1, Element>, multiplyWidened<2, Element>,
+        multiplyWidened<3, Element>, multiplyWidened<4, Element>,
+        multiplyWidened<5, Element>, multiplyWidened<6, Element>};
 
 //===----------------------------------------------------------------------===//
 // Any of them
@@ -197,50 +223,75 @@ static int64_t roundUp(int64_t terms) {
   return (terms + panelTerms - 1) / panelTerms * panelTerms;
 }
 
-uint64_t IntegerProduct::getScratchpadBytes() const {
-  return way == Way::Avx2 ? alignUp(std::min(rows, rowsAtOnce) *
-                                    roundUp(terms) * sizeof(int16_t))
-                          : 0;
+/// Whether some columns are widened once for all rows: for a tile of rows, they
+/// are as they are read.
+static bool areColumnsWidened(int64_t rows) { return rows > tileRows; }
+
+static uint64_t rowBytes(const IntegerProduct &product) {
+  return alignUp(std::min(product.rows, rowsAtOnce) * roundUp(product.terms) *
+                 sizeof(int16_t));
 }
 
-void IntegerProduct::multiplyPanel(const uint8_t *a, const int16_t *widened,
-                                   const int8_t *b, int32_t *c, int64_t height,
-                                   int64_t width) const {
-  switch (way) {
-  case Way::Vnni:
-    multiplyTiles[height - 1](a, b, c, terms, columns, width);
-    break;
-  case Way::Avx2:
-    for (int64_t column = 0; column < width; column += columnsAtOnce)
-      multiplyAllWidened[height - 1](widened, b + column * panelTerms,
-                                     c + column, roundUp(terms) / panelTerms,
-                                     columns,
-                                     std::min(width - column, columnsAtOnce));
-    break;
-  case Way::Anywhere:
-    for (int64_t row = 0; row < height; ++row)
-      multiplyRow(a + row * terms, b, c + row * columns, terms, width);
-    break;
+uint64_t IntegerProduct::getScratchpadBytes() const {
+  if (way != Way::Avx2)
+    return 0;
+  const uint64_t ofColumns =
+      alignUp(columnsAtOnce * roundUp(terms) * sizeof(int16_t));
+  return rowBytes(*this) + (areColumnsWidened(rows) ? ofColumns : 0);
+}
+
+void IntegerProduct::runWidened(const uint8_t *a, const int8_t *b, int32_t *c,
+                                int64_t first, int64_t count,
+                                void *scratchpad) const {
+  auto *ownRows = static_cast<int16_t *>(scratchpad);
+  int16_t *ownColumns = ownRows + rowBytes(*this) / sizeof(int16_t);
+  const int64_t groups = roundUp(terms) / panelTerms;
+  const int64_t end = std::min(columns, (first + count) * panelColumns);
+  for (int64_t begin = 0; begin < rows; begin += rowsAtOnce) {
+    const int64_t lastRow = std::min(rows, begin + rowsAtOnce);
+    auto widened = [&](int64_t row) {
+      return ownRows + (row - begin) * roundUp(terms);
+    };
+    for (int64_t row = begin; row < lastRow; row += tileRows)
+      widenRows(a + row * terms, std::min(lastRow - row, tileRows), terms,
+                widened(row));
+    for (int64_t column = first * panelColumns; column < end;
+         column += columnsAtOnce) {
+      const int8_t *own = b + column / panelColumns * panelBytes() +
+                          column % panelColumns * panelTerms;
+      const int64_t width = std::min(end - column, columnsAtOnce);
+      if (areColumnsWidened(rows))
+        widenColumns(own, groups, ownColumns);
+      for (int64_t row = begin; row < lastRow; row += tileRows) {
+        const int64_t height = std::min(lastRow - row, tileRows);
+        int32_t *to = c + row * columns + column;
+        if (areColumnsWidened(rows))
+          multiplyAllWidened<int16_t>[height - 1](widened(row), ownColumns, to,
+                                                  groups, columns, width);
+        else
+          multiplyAllWidened<int8_t>[height - 1](widened(row), own, to, groups,
+                                                 columns, width);
+      }
+    }
   }
 }
 
 void IntegerProduct::run(const uint8_t *a, const int8_t *b, int32_t *c,
                          int64_t first, int64_t count, void *scratchpad) const {
-  auto *widened = static_cast<int16_t *>(scratchpad);
-  const int64_t most = way == Way::Avx2 ? rowsAtOnce : rows;
-  for (int64_t begin = 0; begin < rows; begin += most) {
-    const int64_t end = std::min(rows, begin + most);
-    if (way == Way::Avx2)
-      for (int64_t row = begin; row < end; row += tileRows)
-        widenRows(a + row * terms, std::min(end - row, tileRows), terms,
-                  widened + (row - begin) * roundUp(terms));
-    for (int64_t panel = first; panel < first + count; ++panel) {
-      const int64_t column = panel * panelColumns;
-      for (int64_t row = begin; row < end; row += tileRows)
-        multiplyPanel(a + row * terms, widened + (row - begin) * roundUp(terms),
-                      b + panel * panelBytes(), c + row * columns + column,
-                      std::min(end - row, tileRows),
-                      std::min(columns - column, panelColumns));
+  if (way == Way::Avx2)
+    return runWidened(a, b, c, first, count, scratchpad);
+  for (int64_t panel = first; panel < first + count; ++panel) {
+    const int8_t *own = b + panel * panelBytes();
+    int32_t *to = c + panel * panelColumns;
+    const int64_t width =
+        std::min(columns - panel * panelColumns, panelColumns);
+    for (int64_t row = 0, height; row < rows; row += height) {
+      height = way == Way::Vnni ? std::min(rows - row, tileRows) : 1;
+      if (way == Way::Vnni)
+        multiplyTiles[height - 1](a + row * terms, own, to + row * columns,
+                                  terms, columns, width);
+      else
+        multiplyRow(a + row * terms, own, to + row * columns, terms, width);
     }
   }
 }

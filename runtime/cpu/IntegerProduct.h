@@ -33,9 +33,9 @@ struct IntegerProduct {
            int64_t count, void *scratchpad) const;
 
 private:
-  /// Up to six rows, the widened ones too, of a panel and its first columns.
-  void multiplyPanel(const uint8_t *a, const int16_t *widened, const int8_t *b,
-                     int32_t *c, int64_t height, int64_t width) const;
+  /// The same by AVX2.
+  void runWidened(const uint8_t *a, const int8_t *b, int32_t *c, int64_t first,
+                  int64_t count, void *scratchpad) const;
 };
 
 } // namespace pp::runtime
