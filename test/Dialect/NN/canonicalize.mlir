@@ -184,6 +184,22 @@ func.func @scatter_permuted(%u: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3
 }
 
 // One that is not trained stays so.
+// Along the axis itself, whatever its indices look like; not where the axes come
+// back in another order.
+// CHECK-LABEL: func.func @gather_in_place(
+// CHECK-SAME: %[[X:.+]]: tensor<2x3x6xf32>, %[[I:.+]]: tensor<4x5xi64>
+func.func @gather_in_place(%x: tensor<2x3x6xf32>, %i: tensor<4x5xi64>) -> (tensor<2x4x5x6xf32>, tensor<6x2x4x5xf32>) {
+  // CHECK: nn.gather %[[X]][%[[I]]] axis 1 untrained 2 : (tensor<2x3x6xf32>, tensor<4x5xi64>) -> tensor<2x4x5x6xf32>
+  %0 = nn.transpose %x [1, 0, 2] : tensor<2x3x6xf32> -> tensor<3x2x6xf32>
+  %1 = nn.gather %0[%i] axis 0 untrained 2 : (tensor<3x2x6xf32>, tensor<4x5xi64>) -> tensor<4x5x2x6xf32>
+  %2 = nn.transpose %1 [2, 0, 1, 3] : tensor<4x5x2x6xf32> -> tensor<2x4x5x6xf32>
+  // CHECK-NEXT: nn.gather {{.*}} axis 0
+  // CHECK-NEXT: nn.transpose
+  %3 = nn.gather %0[%i] axis 0 : (tensor<3x2x6xf32>, tensor<4x5xi64>) -> tensor<4x5x2x6xf32>
+  %4 = nn.transpose %3 [3, 2, 0, 1] : tensor<4x5x2x6xf32> -> tensor<6x2x4x5xf32>
+  return %2, %4 : tensor<2x4x5x6xf32>, tensor<6x2x4x5xf32>
+}
+
 // CHECK-LABEL: func.func @gather_untrained(
 func.func @gather_untrained(%x: tensor<2x6xf32>) -> tensor<2x6xf32> {
   // CHECK: nn.gather {{.*}} axis 0 untrained 1

@@ -7,6 +7,10 @@
 //   gather flat[0 3 | 10 13 | 20 23]     where a sample has 10 elements
 //   ──▶ gather samples[0 3] axis 1
 //
+// They also bring an axis that is picked from to the front first:
+//
+//   transpose, gather axis 0, transpose back  ──▶  gather axis 2
+//
 // What gathers all slices in another order has a gradient that is a gather,
 // too:
 //
@@ -136,6 +140,45 @@ struct SplitGather : OpRewritePattern<GatherOp> {
   }
 };
 
+/// Gathers along an axis where it is, not where transpositions bring it.
+struct GatherInPlace : OpRewritePattern<GatherOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(GatherOp op,
+                                PatternRewriter &rewriter) const override {
+    auto before = op.getInput().getDefiningOp<TransposeOp>();
+    if (!before || !op->hasOneUse() || op.getShared() != 0)
+      return failure();
+    auto after = dyn_cast<TransposeOp>(*op->user_begin());
+    // They belong to one part of a step.
+    const DictionaryAttr part = op->getDiscardableAttrDictionary();
+    if (!after || before->getDiscardableAttrDictionary() != part ||
+        after->getDiscardableAttrDictionary() != part)
+      return failure();
+    const int64_t more = op.getIndices().getType().getRank() - 1;
+    ArrayRef<int64_t> from = before.getPermutation();
+    const int64_t place = op.getAxis(), axis = from[place];
+    // Which axes of a gather along `axis` the axes of this one are.
+    SmallVector<int64_t> axes;
+    for (auto [i, each] : llvm::enumerate(from)) {
+      if (static_cast<int64_t>(i) == place)
+        for (int64_t j = 0; j <= more; ++j)
+          axes.push_back(axis + j);
+      else
+        axes.push_back(each < axis ? each : each + more);
+    }
+    for (auto [i, each] : llvm::enumerate(after.getPermutation()))
+      if (axes[each] != static_cast<int64_t>(i))
+        return failure();
+    auto gather = GatherOp::create(rewriter, op.getLoc(), after.getType(),
+                                   before.getInput(), op.getIndices(), axis,
+                                   /*shared=*/0, op.getUntrained());
+    gather->setDiscardableAttrs(part);
+    rewriter.replaceOp(after, gather);
+    return success();
+  }
+};
+
 /// The sum of slices that each have a place of their own, and leave none out,
 /// is a gather by the inverse permutation.
 struct GatherPermuted : OpRewritePattern<ScatterAddOp> {
@@ -175,7 +218,7 @@ struct GatherPermuted : OpRewritePattern<ScatterAddOp> {
 
 void GatherOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
                                            MLIRContext *context) {
-  patterns.add<FoldWholeGather, SplitGather>(context);
+  patterns.add<FoldWholeGather, SplitGather, GatherInPlace>(context);
 }
 
 void ScatterAddOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
