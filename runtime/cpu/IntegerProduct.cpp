@@ -244,7 +244,8 @@ void IntegerProduct::runWidened(const uint8_t *a, const int8_t *b, int32_t *c,
                                 int64_t first, int64_t count,
                                 void *scratchpad) const {
   auto *ownRows = static_cast<int16_t *>(scratchpad);
-  int16_t *ownColumns = ownRows + rowBytes(*this) / sizeof(int16_t);
+  auto *ownColumns = reinterpret_cast<int16_t *>(
+      static_cast<char *>(scratchpad) + rowBytes(*this));
   const int64_t groups = roundUp(terms) / panelTerms;
   const int64_t end = std::min(columns, (first + count) * panelColumns);
   for (int64_t begin = 0; begin < rows; begin += rowsAtOnce) {

@@ -152,8 +152,8 @@ struct Functions {
   __attribute__((target(features))) static void addWindows##name(              \
       const Sizes &shape, const GradientBlock &block, const float *sums,       \
       const GradientTurn &turn, float *windows, float *gradient) {             \
-    addWindowsBody<edge, width == lanes>(shape, block, sums, turn, windows,    \
-                                         gradient);                            \
+    addWindowsBody<edge, (width) == lanes>(shape, block, sums, turn, windows,  \
+                                           gradient);                          \
   }                                                                            \
   template <int edge, typename Element>                                        \
   static constexpr Functions functions##name = {                               \
