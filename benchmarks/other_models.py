@@ -193,6 +193,9 @@ def main():
     parser.add_argument("--cores", type=int, default=1, help="threads of either side")
     parser.add_argument("models", nargs="*", help=f"of {', '.join(MODELS)}; all without one")
     arguments = parser.parse_args()
+    unknown = [name for name in arguments.models if name not in MODELS]
+    if unknown:
+        parser.error(f"there is no {', '.join(unknown)}; see --help")
     warnings.filterwarnings("ignore")
     torch.set_num_threads(arguments.cores)
     print(f"{arguments.cores} cores of {vs_pytorch.processor()}, PyTorch {torch.__version__}, {arguments.precision}; ms")
