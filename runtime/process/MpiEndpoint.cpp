@@ -244,8 +244,7 @@ void MpiEndpoint::take(const pp_mpi_ended &end,
   MpiOperation &operation = *piece.operation;
   if (end.is_failed && !operation.isCancelled)
     operation.error = std::make_exception_ptr(
-        Error(ErrorKind::IO,
-              fmt::format("MPI: process {}: {}", operation.peer, error.text)));
+        Error(ErrorKind::IO, fmt::format("MPI: {}", error.text)));
   if (!operation.isSend && !operation.isUpTo && !operation.isCancelled &&
       !end.is_failed && end.bytes != piece.bytes)
     operation.error = std::make_exception_ptr(

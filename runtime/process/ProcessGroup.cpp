@@ -186,7 +186,8 @@ void ProcessGroup::throwLost(unsigned peer) {
   std::rethrow_exception(lost(peer));
 }
 
-std::exception_ptr ProcessGroup::lost(unsigned peer) {
+std::exception_ptr ProcessGroup::lost(unsigned peer,
+                                      const std::string &symptom) {
   // Before there is an alarm, nobody can say.
   if (alarm) {
     std::unique_lock<std::mutex> lock(alarm->mutex);
@@ -196,10 +197,11 @@ std::exception_ptr ProcessGroup::lost(unsigned peer) {
     if (alarm->failure)
       return alarm->failure;
   }
-  return std::make_exception_ptr(
-      RemoteFailure(ErrorKind::IO,
-                    fmt::format("the connection to {} is lost", describe(peer)),
-                    /*isTold=*/false));
+  return std::make_exception_ptr(RemoteFailure(
+      ErrorKind::IO,
+      fmt::format("the connection to {} is lost{}{}", describe(peer),
+                  symptom.empty() ? "" : ": ", symptom),
+      /*isTold=*/false));
 }
 
 ProcessGroup::HandlerHandle ProcessGroup::onFailure(FailureHandler handler) {

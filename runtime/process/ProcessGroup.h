@@ -130,7 +130,8 @@ public:
   using HandlerHandle = std::unique_ptr<void, std::function<void(void *)>>;
   HandlerHandle onFailure(FailureHandler handler);
   /// Why the connection to `peer` is lost: waits a little for the alarm to say.
-  std::exception_ptr lost(unsigned peer);
+  /// Without one, `symptom` is what is known.
+  std::exception_ptr lost(unsigned peer, const std::string &symptom = "");
   /// Tells the others that this process fails.
   void fail(const Error &error) noexcept;
   /// After a failure: waits until process 0 has ended, but not longer.

@@ -141,7 +141,8 @@ static int32_t send(pp_mpi_job *job, uint32_t peer, uint32_t tag,
   if (peer >= world.processes || tag > world.options.mostTag ||
       bytes > world.options.mostBytes)
     return fail(error, "no such message can be sent");
-  if (peer == world.options.broken)
+  if (peer == world.options.broken ||
+      (tag != 0 && peer == world.options.brokenValues))
     return fail(error, "the wire is cut");
   *request = world.next++;
   Send &entry = world.sends[peer].emplace_back();

@@ -16,6 +16,8 @@ struct FakeMpi {
   uint32_t processes = 0; ///< what it says that there are; 0: the truth
   /// Sends to it and receives from it fail.
   uint32_t broken = PP_MPI_ANY;
+  /// The same of values: what the processes tell each other comes through.
+  uint32_t brokenValues = PP_MPI_ANY;
 };
 
 /// The functions of such an MPI. Its options hold for jobs that are opened from

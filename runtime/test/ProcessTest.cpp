@@ -637,6 +637,36 @@ TEST(SeveralProcessesErrors, AKernelThatFailsStopsAll) {
       }
 }
 
+TEST(SeveralProcessesErrors, WhoMpiLosesIsNamed) {
+  FakeMpi mpi;
+  mpi.brokenValues = 1;
+  for (bool isKilled : {false, true}) {
+    auto errors = runProcesses(
+        2,
+        [&](ProcessGroup &group) {
+          toy::Binary binary(toy::Options{{0, 1, 2}});
+          Program program(binary.training, getCpuDevice(), group);
+          program.allocate("");
+          Executor executor(program, {});
+          // What MPI says comes before what the alarm does.
+          if (isKilled && group.process() == 1) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
+            throw Error(ErrorKind::IO, "the real reason");
+          }
+          Step step(program.getPlan());
+          step.scalars =
+              OptimizerScalars(program.getPlan().optimizer).evaluate(1);
+          executor.run(step);
+        },
+        "", "mpi", mpi);
+    EXPECT_NE(errors[0].find("process 1 ("), std::string::npos) << errors[0];
+    EXPECT_NE(errors[0].find(isKilled ? "the real reason"
+                                      : "is lost: MPI: the wire is cut"),
+              std::string::npos)
+        << errors[0];
+  }
+}
+
 /// Runs a step in two processes, the first of which has the watchdog's limit.
 /// Returns its report, or "".
 std::string reportOfProcess0(double limit, double otherLimit,

@@ -1,6 +1,8 @@
 //===- MpiTransport.cpp ---------------------------------------------------===//
 #include "transport/MpiTransport.h"
+#include "process/ProcessGroup.h"
 #include "support/Spin.h"
+#include "support/Thread.h"
 
 using namespace pp::runtime;
 
@@ -9,7 +11,7 @@ static constexpr unsigned spinsPerTest = 20;
 
 MpiTransport::MpiTransport(const TransportContext &context,
                            const std::set<unsigned> &served)
-    : endpoint(context.group.getLaunch().mpi.get()),
+    : endpoint(context.group.getLaunch().mpi.get()), group(context.group),
       onFailure(context.onFailure),
       spins(spinsFor(context.plan.ranks.size()) / spinsPerTest),
       counters(context.plan) {
@@ -47,10 +49,10 @@ MpiTransport::MpiTransport(const TransportContext &context,
       operation.bytes = plan.bytes;
       uint32_t before = channel.isSender ? Slot::full : Slot::empty;
       uint32_t after = channel.isSender ? Slot::empty : Slot::full;
-      operation.onEnd = [this, &slot, before,
+      operation.onEnd = [this, peer, &slot, before,
                          after](const std::exception_ptr &error) {
         if (error)
-          return onFailure(error);
+          return fail(peer, error);
         try {
           slot.flag.change(before, after);
         } catch (const Aborted &) {
@@ -104,6 +106,29 @@ void MpiTransport::stop(bool isOrderly) noexcept {
     isOrderly = false; // Somebody has failed since.
   }
   endpoint->cancel(operations());
+  if (asking.joinable())
+    asking.join();
+}
+
+void MpiTransport::fail(unsigned peer, const std::exception_ptr &error) {
+  // MPI may notice before the alarm that a process is gone, and all that comes
+  // after it is a consequence.
+  std::call_once(hasFailed, [&] {
+    try {
+      std::rethrow_exception(error);
+    } catch (const Error &cause) {
+      if (cause.getKind() != ErrorKind::IO)
+        return onFailure(error);
+      try {
+        asking = startThread("what MPI reports",
+                             [this, peer, symptom = std::string(cause.what())] {
+                               onFailure(group.lost(peer, symptom));
+                             });
+      } catch (const Error &) {
+        onFailure(error);
+      }
+    }
+  });
 }
 
 void MpiTransport::waitFor(Slot &slot, uint32_t value) {

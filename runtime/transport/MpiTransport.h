@@ -25,7 +25,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
+#include <thread>
 
 namespace pp::runtime {
 
@@ -78,9 +80,14 @@ private:
   /// Starts the receive of a slot that is free.
   void expect(Channel &channel, unsigned slot);
   std::vector<MpiOperation *> operations();
+  /// An operation with `peer` has failed, in a thread that must not wait.
+  void fail(unsigned peer, const std::exception_ptr &error);
 
   MpiEndpoint *endpoint; // of the group; null: no job
+  ProcessGroup &group;
   std::function<void(std::exception_ptr)> onFailure;
+  std::once_flag hasFailed;
+  std::thread asking; // what the alarm says about a process that is lost
   unsigned spins;
   std::deque<Channel> channels; // as in the plan
   TrafficCounters counters;
