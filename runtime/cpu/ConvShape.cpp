@@ -150,13 +150,22 @@ int64_t ConvShape::countOutputsAtATime() const {
   return best;
 }
 
-std::optional<ConvGradientProduct::Shape> ConvShape::gradientProduct() const {
+bool ConvShape::hasGradientTypes() const {
   const KernelBuilder::Type type = src.data_type();
-  if (weights.data_type() != KernelBuilder::Type::f32 ||
-      dst.data_type() != type ||
-      (type != KernelBuilder::Type::f32 && type != KernelBuilder::Type::bf16))
+  return weights.data_type() == KernelBuilder::Type::f32 &&
+         dst.data_type() == type &&
+         (type == KernelBuilder::Type::f32 ||
+          type == KernelBuilder::Type::bf16);
+}
+
+std::optional<ConvGradientProduct::Shape> ConvShape::gradientProduct() const {
+  return hasGradientTypes() ? productSizes() : std::nullopt;
+}
+
+std::optional<ConvGradientProduct::Shape> ConvShape::gradientOfGroup() const {
+  if (groups == 1 || !hasGradientTypes())
     return std::nullopt;
-  return productSizes();
+  return groupSizes();
 }
 
 std::optional<PairConvolution::Shape> ConvShape::forwardPairs() const {
@@ -222,11 +231,19 @@ ConvShape::windowsOfChannels(KernelBuilder::Type weightsType) const {
 std::optional<ConvGradientProduct::Shape> ConvShape::productSizes() const {
   if (groups > 1 || algorithm != dnnl::algorithm::convolution_direct)
     return std::nullopt;
-  return ConvGradientProduct::Shape{
-      KernelBuilder::windowSizes(src, dst,
-                                 KernelBuilder::imageAxes(weights.dims(), 2, 1),
-                                 strides, dilations, padLow),
-      outputChannels, src.data_type() == KernelBuilder::Type::bf16, isAdded};
+  return groupSizes();
+}
+
+ConvGradientProduct::Shape ConvShape::groupSizes() const {
+  ConvGradientProduct::Shape result{
+      KernelBuilder::windowSizes(
+          src, dst,
+          KernelBuilder::imageAxes(weights.dims(), groups > 1 ? 3 : 2, 1),
+          strides, dilations, padLow),
+      outputChannels / groups, src.data_type() == KernelBuilder::Type::bf16,
+      isAdded};
+  result.channels /= groups;
+  return result;
 }
 
 std::optional<ConvTiles::Shape> ConvShape::matrixTiles() const {

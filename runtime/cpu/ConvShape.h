@@ -76,6 +76,8 @@ struct ConvShape {
   /// The sizes of the gradient of the weights as one product; nothing for
   /// groups, another algorithm, and other types than f32 or factors of bf16.
   std::optional<ConvGradientProduct::Shape> gradientProduct() const;
+  /// The same of each group, where there are several.
+  std::optional<ConvGradientProduct::Shape> gradientOfGroup() const;
   /// Those of the convolution of few pixels in pairs, where that is faster.
   std::optional<PairConvolution::Shape> forwardPairs() const;
   /// Those of the gradient of weights of one place as a product of pairs, where
@@ -111,6 +113,10 @@ struct ConvShape {
 private:
   /// The sizes of a product; nothing for groups and another algorithm.
   std::optional<ConvGradientProduct::Shape> productSizes() const;
+  /// Those of each group.
+  ConvGradientProduct::Shape groupSizes() const;
+  /// Whether x and dY are both of f32, or of bf16, and the weights of f32.
+  bool hasGradientTypes() const;
   /// Those sizes, whatever the type of the weights.
   std::optional<WinogradConvolution::Shape>
   tilesOf(WinogradConvolution::Direction direction) const;

@@ -1,4 +1,5 @@
 //===- ConvWeightKernels.cpp - `conv_backward_weights` --------------------===//
+#include "cpu/ConvGradientPixels.h"
 #include "cpu/ConvGradientProduct.h"
 #include "cpu/ConvGradientRows.h"
 #include "cpu/ConvGradientShifts.h"
@@ -54,6 +55,28 @@ static void buildGradientPairs(const PairMatrixProduct::Shape &product,
                     {2, shape.weightsOffset});
   buildGradient(Gradient{PairMatrixProduct(product, shape.isAdded)}, shape,
                 builder);
+}
+
+/// That of several groups, which threads share.
+static void buildGradientOfGroups(const ConvGradientPixels &gradient,
+                                  const ConvShape &whole,
+                                  KernelBuilder &builder) {
+  builder.setFunction(
+      describeGradientTensors(whole),
+      [gradient, share = builder.share(whole.groups)](void *const *tensors,
+                                                      void *scratchpad) {
+        gradient.runGroups(tensors[0], tensors[1], share.begin, share.count,
+                           static_cast<float *>(tensors[2]), scratchpad);
+      },
+      gradient.getScratchpadBytes());
+}
+
+/// The sizes of a group whose gradient is computed so.
+static std::optional<ConvGradientProduct::Shape>
+findGroup(const ConvShape &whole) {
+  auto group = whole.gradientOfGroup();
+  return group && ConvGradientPixels::isPreferred(*group) ? group
+                                                          : std::nullopt;
 }
 
 /// Lets it add those of several micro-batches in one pass.
@@ -131,7 +154,8 @@ static bool isOfSignals(const ConvShape &whole) {
 bool pp::runtime::isConvAddedInPlace(Descriptor &descriptor,
                                      KernelBuilder &builder) {
   const ConvShape whole(descriptor, builder, Division::None);
-  if (findGradientTiles(whole) || whole.gradientPairs() || isOfSignals(whole))
+  if (findGradientTiles(whole) || whole.gradientPairs() || isOfSignals(whole) ||
+      findGroup(whole))
     return true;
   const auto sizes = whole.gradientProduct();
   return sizes && (ConvGradientTiles::isPreferred(*sizes)
@@ -139,7 +163,8 @@ bool pp::runtime::isConvAddedInPlace(Descriptor &descriptor,
                    : ConvGradientRows::isPreferred(*sizes)
                        ? true
                        : !whole.isLibraryProduct() &&
-                             ConvGradientProduct::isPreferred(*sizes));
+                             (ConvGradientProduct::isPreferred(*sizes) ||
+                              ConvGradientPixels::isPreferred(*sizes)));
 }
 
 bool pp::runtime::isConvAddedTogether(Descriptor &descriptor,
@@ -167,6 +192,8 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
   const int64_t together = readTogether(descriptor, whole.isAdded);
   if (auto windows = findGradientWindows(whole, builder))
     return buildDepthwiseGradient(*windows, whole, builder);
+  if (const auto group = findGroup(whole); group && !isOfSignals(whole))
+    return buildGradientOfGroups(ConvGradientPixels(*group), whole, builder);
   if (const auto pairs = whole.gradientPairs()) {
     ConvShape part(descriptor, builder, Division::Outputs);
     part.isAdded = whole.isAdded;
@@ -212,6 +239,9 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
                          builder);
   if (isOfSignals(whole))
     return buildSignalGradient(whole, builder);
+  if (sizes && ConvGradientPixels::isPreferred(*sizes))
+    return buildGradient(ConvGradientPixels(*shape.gradientProduct()), shape,
+                         builder);
   const int64_t outputs = shape.outputChannels;
   const int64_t atATime = shape.countOutputsAtATime();
   auto leave = [&](int64_t begin) {
