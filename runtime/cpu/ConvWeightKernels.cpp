@@ -13,6 +13,7 @@
 #include "cpu/TiledProduct.h"
 #include "cpu/WinogradGradient.h"
 
+#include <algorithm>
 #include <array>
 
 using namespace pp::runtime;
@@ -55,28 +56,6 @@ static void buildGradientPairs(const PairMatrixProduct::Shape &product,
                     {2, shape.weightsOffset});
   buildGradient(Gradient{PairMatrixProduct(product, shape.isAdded)}, shape,
                 builder);
-}
-
-/// That of several groups, which threads share.
-static void buildGradientOfGroups(const ConvGradientPixels &gradient,
-                                  const ConvShape &whole,
-                                  KernelBuilder &builder) {
-  builder.setFunction(
-      describeGradientTensors(whole),
-      [gradient, share = builder.share(whole.groups)](void *const *tensors,
-                                                      void *scratchpad) {
-        gradient.runGroups(tensors[0], tensors[1], share.begin, share.count,
-                           static_cast<float *>(tensors[2]), scratchpad);
-      },
-      gradient.getScratchpadBytes());
-}
-
-/// The sizes of a group whose gradient is computed so.
-static std::optional<ConvGradientProduct::Shape>
-findGroup(const ConvShape &whole) {
-  auto group = whole.gradientOfGroup();
-  return group && ConvGradientPixels::isPreferred(*group) ? group
-                                                          : std::nullopt;
 }
 
 /// Lets it add those of several micro-batches in one pass.
@@ -151,11 +130,48 @@ static bool isOfSignals(const ConvShape &whole) {
          whole.weights.data_type() == KernelBuilder::Type::f32;
 }
 
+/// The sizes of a gradient that is computed pixel by pixel: of each group.
+static std::optional<ConvGradientProduct::Shape>
+findGradientOfPixels(const ConvShape &whole) {
+  if (findGradientTiles(whole) || isOfSignals(whole))
+    return std::nullopt;
+  auto sizes =
+      whole.groups > 1 ? whole.gradientOfGroup() : whole.gradientProduct();
+  if (!sizes || !ConvGradientPixels::isPreferred(*sizes) ||
+      (whole.groups == 1 && ConvGradientProduct::isPreferred(*sizes)))
+    return std::nullopt;
+  return sizes;
+}
+
+/// Threads share groups, or outputs of a single one.
+static void buildGradientOfPixels(ConvGradientProduct::Shape sizes,
+                                  const ConvShape &whole,
+                                  KernelBuilder &builder) {
+  if (whole.groups == 1) {
+    const int64_t block = std::max<int64_t>(sizes.dy.blockChannels, 8);
+    const auto share = builder.share(sizes.outputs, block);
+    sizes.outputs = share.count;
+    ConvShape part = whole;
+    part.dstOffset = sizes.dy.offsetOfChannel(share.begin) * sizeof(float);
+    part.weightsOffset = share.begin * sizes.columns() * sizeof(float);
+    return buildGradient(ConvGradientPixels(sizes), part, builder);
+  }
+  const ConvGradientPixels gradient(sizes);
+  builder.setFunction(
+      describeGradientTensors(whole),
+      [gradient, share = builder.share(whole.groups)](void *const *tensors,
+                                                      void *scratchpad) {
+        gradient.runGroups(tensors[0], tensors[1], share.begin, share.count,
+                           static_cast<float *>(tensors[2]), scratchpad);
+      },
+      gradient.getScratchpadBytes());
+}
+
 bool pp::runtime::isConvAddedInPlace(Descriptor &descriptor,
                                      KernelBuilder &builder) {
   const ConvShape whole(descriptor, builder, Division::None);
   if (findGradientTiles(whole) || whole.gradientPairs() || isOfSignals(whole) ||
-      findGroup(whole))
+      findGradientOfPixels(whole))
     return true;
   const auto sizes = whole.gradientProduct();
   return sizes && (ConvGradientTiles::isPreferred(*sizes)
@@ -163,8 +179,7 @@ bool pp::runtime::isConvAddedInPlace(Descriptor &descriptor,
                    : ConvGradientRows::isPreferred(*sizes)
                        ? true
                        : !whole.isLibraryProduct() &&
-                             (ConvGradientProduct::isPreferred(*sizes) ||
-                              ConvGradientPixels::isPreferred(*sizes)));
+                             ConvGradientProduct::isPreferred(*sizes));
 }
 
 bool pp::runtime::isConvAddedTogether(Descriptor &descriptor,
@@ -192,8 +207,8 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
   const int64_t together = readTogether(descriptor, whole.isAdded);
   if (auto windows = findGradientWindows(whole, builder))
     return buildDepthwiseGradient(*windows, whole, builder);
-  if (const auto group = findGroup(whole); group && !isOfSignals(whole))
-    return buildGradientOfGroups(ConvGradientPixels(*group), whole, builder);
+  if (const auto sizes = findGradientOfPixels(whole))
+    return buildGradientOfPixels(*sizes, whole, builder);
   if (const auto pairs = whole.gradientPairs()) {
     ConvShape part(descriptor, builder, Division::Outputs);
     part.isAdded = whole.isAdded;
@@ -239,9 +254,6 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
                          builder);
   if (isOfSignals(whole))
     return buildSignalGradient(whole, builder);
-  if (sizes && ConvGradientPixels::isPreferred(*sizes))
-    return buildGradient(ConvGradientPixels(*shape.gradientProduct()), shape,
-                         builder);
   const int64_t outputs = shape.outputChannels;
   const int64_t atATime = shape.countOutputsAtATime();
   auto leave = [&](int64_t begin) {

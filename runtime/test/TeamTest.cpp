@@ -4,6 +4,7 @@
 #include "cpu/LibraryKernel.h"
 #include "cpu/PartClaims.h"
 #include "cpu/Processor.h"
+#include "cpu/TiledProduct.h"
 #include "kernel/Part.h"
 #include "pprt/pprt.h"
 #include "support/Error.h"
@@ -139,12 +140,16 @@ std::vector<std::vector<float>> runIn(unsigned threads,
   return tensors;
 }
 
-/// A convolution of bf16 applies its activation where it has code for that, and
-/// the gradient of one image with windows of 1 is divided where it is a product
-/// (ConvFewPixels.h).
+/// A convolution of bf16 applies its activation where it has code for that. The
+/// gradient of one image with windows of 1 is divided where it is a product
+/// (ConvFewPixels.h), and those of some weights are where they are computed
+/// pixel by pixel (ConvGradientPixels.h).
 static bool canRun(const std::string &descriptor) {
   if (descriptor.starts_with("conv_backward_data src=1x544x"))
     return hasAvx512();
+  if (descriptor.starts_with("conv_backward_weights src=2x20x9x9") ||
+      descriptor.starts_with("conv_backward_weights src=2x48x9x9"))
+    return TiledProduct::isPossible() && !hasAvx512();
   return descriptor.find("activation=") == std::string::npos ||
          descriptor.find("bf16") == std::string::npos || isFused(descriptor);
 }
@@ -535,6 +540,15 @@ INSTANTIATE_TEST_SUITE_P(
                 "dst=6x32x9x9 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
                 "groups=1",
                 {15552, 4608, 7776}},
+        // Pixel by pixel: outputs that fill no block, and groups.
+        Divided{"conv_backward_weights src=2x20x9x9 weights=28x20x3x3 "
+                "dst=2x28x9x9 strides=1x1 dilations=2x2 pad_lo=2x2 pad_hi=2x2 "
+                "groups=1 accumulate=1",
+                {3240, 4536, 5040}},
+        Divided{"conv_backward_weights src=2x48x9x9 weights=48x12x3x3 "
+                "dst=2x48x9x9 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
+                "groups=4 layout=blocked8",
+                {7776, 7776, 5184}},
         Divided{"conv_backward_weights src=4x16x9x9 weights=64x16x3x3 "
                 "dst=4x64x9x9 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
                 "groups=1",
