@@ -6,6 +6,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -569,10 +570,93 @@ bool TiledProduct::isTiny() const {
          c.type == DataType::F32;
 }
 
+namespace {
+/// A matrix of f32; strides in elements.
+template <typename Number> struct Strided {
+  Number *data;
+  int64_t rowStride, columnStride;
+
+  Number *at(int64_t row, int64_t column) const {
+    return data + row * rowStride + column * columnStride;
+  }
+};
+} // namespace
+
+/// Up to four numbers, `step` apart; beyond them are zeros.
+template <int count>
+PP_AVX2_INLINE __m128 loadLanes(const float *from, int64_t step) {
+  if (count == 4 && step == 1)
+    return _mm_loadu_ps(from);
+  const __m128 low =
+      count > 1 ? _mm_unpacklo_ps(_mm_load_ss(from), _mm_load_ss(from + step))
+                : _mm_load_ss(from);
+  if (count < 3)
+    return low;
+  const __m128 third = _mm_load_ss(from + 2 * step);
+  return _mm_movelh_ps(
+      low,
+      count > 3 ? _mm_unpacklo_ps(third, _mm_load_ss(from + 3 * step)) : third);
+}
+
+template <int count> PP_AVX2_INLINE void storeLanes(__m128 value, float *to) {
+  if (count == 4)
+    return _mm_storeu_ps(to, value);
+  if (count > 1)
+    _mm_storel_pi(reinterpret_cast<__m64 *>(to), value);
+  if (count == 1)
+    _mm_store_ss(to, value);
+  if (count == 3)
+    _mm_store_ss(to + 2, _mm_movehl_ps(value, value));
+}
+
+/// Up to four columns of a product of a few numbers, side by side in c.
+/// Four of its rows at a time; those that there are not are the last one again.
+template <int columns>
+PP_AVX2 static void multiplyNarrow(int64_t m, int64_t k,
+                                   const Strided<const float> &a,
+                                   const Strided<const float> &b,
+                                   const Strided<float> &c, bool isAdded) {
+  constexpr int64_t atOnce = 4;
+  for (int64_t row = 0; row < m; row += atOnce) {
+    __m128 sums[atOnce];
+    const float *from[atOnce];
+#pragma unroll
+    for (int64_t i = 0; i < atOnce; ++i) {
+      sums[i] = _mm_setzero_ps();
+      from[i] = a.at(std::min(row + i, m - 1), 0);
+    }
+    for (int64_t term = 0; term < k; ++term) {
+      const __m128 factors = loadLanes<columns>(b.at(term, 0), b.columnStride);
+#pragma unroll
+      for (int64_t i = 0; i < atOnce; ++i)
+        sums[i] =
+            _mm_fmadd_ps(_mm_broadcast_ss(from[i] + term * a.columnStride),
+                         factors, sums[i]);
+    }
+    for (int64_t i = 0; i < atOnce && row + i < m; ++i) {
+      float *to = c.at(row + i, 0);
+      storeLanes<columns>(
+          isAdded ? _mm_add_ps(loadLanes<columns>(to, 1), sums[i]) : sums[i],
+          to);
+    }
+  }
+}
+
 /// One of many products of a few numbers, for which panels and tiles are more
 /// work than the product. With the same chains.
 PP_AVX2 void TiledProduct::multiplyTiny(const float *aData, const float *bData,
                                         float *cData) const {
+  static constexpr std::array narrow = {multiplyNarrow<1>, multiplyNarrow<2>,
+                                        multiplyNarrow<3>, multiplyNarrow<4>};
+  constexpr int64_t most = narrow.size();
+  if (c.columnStride == 1) {
+    for (int64_t column = 0; column < n; column += most)
+      narrow[std::min(most, n - column) - 1](
+          m, k, {aData, a.rowStride, a.columnStride},
+          {bData + column * b.columnStride, b.rowStride, b.columnStride},
+          {cData + column, c.rowStride, c.columnStride}, isAdded);
+    return;
+  }
   for (int64_t row = 0; row < m; ++row)
     for (int64_t column = 0; column < n; ++column) {
       const float *x = aData + row * a.rowStride;
@@ -589,36 +673,42 @@ PP_AVX2 void TiledProduct::multiplyTiny(const float *aData, const float *bData,
 void TiledProduct::run(const void *aData, const void *bData, void *cData,
                        void *scratchpad, bool isContinued) const {
   const bool areTiny = isTiny();
-  int64_t count = 1;
-  for (int64_t extent : batch)
-    count *= extent;
-  std::vector<int64_t> place(batch.size());
-  int64_t offsets[3] = {0, 0, 0};
-  const std::vector<int64_t> *strides[3] = {&a.batchStrides, &b.batchStrides,
-                                            &c.batchStrides};
-  // The last axis goes on; where it has ended, it begins again and the one
-  // before it goes on.
+  auto runAt = [&](int64_t atA, int64_t atB, int64_t atC) {
+    if (areTiny)
+      return multiplyTiny(static_cast<const float *>(aData) + atA,
+                          static_cast<const float *>(bData) + atB,
+                          static_cast<float *>(cData) + atC);
+    runOne(static_cast<const char *>(aData) + atA * sizeOf(a.type),
+           static_cast<const char *>(bData) + atB * sizeOf(b.type),
+           static_cast<char *>(cData) + atC * sizeOf(c.type),
+           static_cast<char *>(scratchpad), isContinued);
+  };
+  if (batch.empty())
+    return runAt(0, 0, 0);
+  const size_t last = batch.size() - 1;
+  int64_t outer = 1;
+  for (size_t axis = 0; axis < last; ++axis)
+    outer *= batch[axis];
+  std::vector<int64_t> place(last);
+  const std::array strides = {&a.batchStrides, &b.batchStrides,
+                              &c.batchStrides};
+  std::array<int64_t, 3> at{}, step{};
+  for (size_t i = 0; i < step.size(); ++i)
+    step[i] = (*strides[i])[last];
+  // The axis before the last one goes on; where it has ended, it begins again
+  // and the one before it goes on.
   auto goOn = [&] {
-    for (size_t axis = batch.size(); axis-- > 0;) {
+    for (size_t axis = last; axis-- > 0;) {
       const bool hasEnded = ++place[axis] == batch[axis];
       if (hasEnded)
         place[axis] = 0;
-      for (int i = 0; i < 3; ++i)
-        offsets[i] += (*strides[i])[axis] * (hasEnded ? 1 - batch[axis] : 1);
+      for (size_t i = 0; i < at.size(); ++i)
+        at[i] += (*strides[i])[axis] * (hasEnded ? 1 - batch[axis] : 1);
       if (!hasEnded)
         return;
     }
   };
-  for (int64_t index = 0; index < count; ++index, goOn()) {
-    if (areTiny) {
-      multiplyTiny(static_cast<const float *>(aData) + offsets[0],
-                   static_cast<const float *>(bData) + offsets[1],
-                   static_cast<float *>(cData) + offsets[2]);
-      continue;
-    }
-    runOne(static_cast<const char *>(aData) + offsets[0] * sizeOf(a.type),
-           static_cast<const char *>(bData) + offsets[1] * sizeOf(b.type),
-           static_cast<char *>(cData) + offsets[2] * sizeOf(c.type),
-           static_cast<char *>(scratchpad), isContinued);
-  }
+  for (int64_t index = 0; index < outer; ++index, goOn())
+    for (int64_t i = 0; i < batch[last]; ++i)
+      runAt(at[0] + i * step[0], at[1] + i * step[1], at[2] + i * step[2]);
 }

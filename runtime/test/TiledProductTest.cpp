@@ -199,9 +199,9 @@ TEST_P(TiledProductTest, HasThemOfFewTerms) {
 TEST_P(TiledProductTest, HasThemOfAFewNumbers) {
   std::minstd_rand random(3);
   constexpr DataType type = DataType::F32;
-  for (int round = 0; round < 40; ++round)
-    check(tiles(), random, type, type, type, 1 + random() % 5, 1 + random() % 5,
-          1 + random() % 5, /*isAdded=*/random() % 2, /*isPacked=*/false);
+  for (int round = 0; round < 100; ++round)
+    check(tiles(), random, type, type, type, 1 + random() % 6, 1 + random() % 4,
+          1 + random() % 9, /*isAdded=*/random() % 2, /*isPacked=*/false);
 }
 
 } // namespace
