@@ -36,6 +36,10 @@ findWindows(const ConvShape &whole, KernelBuilder::Type weightsType,
     return sizes;
   if (!isWeightGradient && group >= manyChannels)
     return std::nullopt;
+  // Of several planes, the library's code is for eight channels of a group, of
+  // which one is there, or plain loops (Zen 3: three to 24 times as long).
+  if (sizes->window[0] > 1)
+    return sizes;
   if (whole.hasSlowTypes())
     return sizes;
   try {

@@ -15,15 +15,16 @@ DepthwiseConvolution::DepthwiseConvolution(const Shape &shape,
                                            Direction direction,
                                            const RowLoops &loops)
     : shape(shape), direction(direction), loops(loops),
-      height(shape, 1, direction), width(shape, 2, direction),
-      padded(shape, height, width, loops) {
-  for (const Axis::Class &rows : height.classes)
-    for (const Axis::Class &columns : width.classes) {
-      Segments segments(rows, columns, width.stride, padded.pitch(),
-                        shape.window[2]);
-      segments.repeat(shape.groupChannels, padded.copyPitch());
-      works.push_back({&rows, &columns, std::move(segments)});
-    }
+      depth(shape, 0, direction), height(shape, 1, direction),
+      width(shape, 2, direction), padded(shape, depth, height, width, loops) {
+  for (const Axis::Class &planes : depth.classes)
+    for (const Axis::Class &rows : height.classes)
+      for (const Axis::Class &columns : width.classes) {
+        Segments segments(planes, rows, columns, width.stride, padded,
+                          shape.window);
+        segments.repeat(shape.groupChannels, padded.copyPitch());
+        works.push_back({&planes, &rows, &columns, std::move(segments)});
+      }
 }
 
 int64_t DepthwiseConvolution::lineWidth() const {
@@ -67,7 +68,8 @@ void DepthwiseConvolution::gatherWeights(const void *weights, int64_t channel,
 void DepthwiseConvolution::writeRows(const float *rows, const float *factors,
                                      const float *bias,
                                      const ConvEpilogue &epilogue, void *to,
-                                     RowPlace place, int64_t first, int64_t end,
+                                     RowPlace place, const Axis::Class &planes,
+                                     int64_t first, int64_t end,
                                      float *lines) const {
   const int64_t linePitch = lineWidth() * lanes, sample = place.offset;
   const int64_t columns = static_cast<int64_t>(width.classes.size());
@@ -79,7 +81,7 @@ void DepthwiseConvolution::writeRows(const float *rows, const float *factors,
       const int64_t firstWeight = weight;
       for (int64_t i = 0; i < columns; ++i)
         weight += works[begin + i].segments.indices.size() * lanes;
-      if (row >= own.count)
+      if (works[begin].planes != &planes || row >= own.count)
         continue;
       for (int64_t block = 0; block < place.blocks; ++block) {
         float *line = lines + block * linePitch;
@@ -136,13 +138,20 @@ void DepthwiseConvolution::run(const void *from, const void *weights,
       gatherWeights(weights, (block + i) * lanes, factors + i * factorNumbers);
     for (int64_t sample = part.samples.first; sample < endOf(part.samples);
          ++sample)
-      for (int64_t first = part.rows.first; first < lastRow;
-           first += padded.rowsAtATime()) {
-        const int64_t end = std::min(first + padded.rowsAtATime(), lastRow);
-        padded.fill(from, placeOf(fromPlaces, sample, block, blocks), first,
-                    end - first, /*isNext=*/first > part.rows.first, rows);
-        writeRows(rows, factors, bias, epilogue, to,
-                  placeOf(toPlaces, sample, block, blocks), first, end, lines);
-      }
+      for (const Axis::Class &planes : depth.classes)
+        for (int64_t plane = 0; plane < planes.count; ++plane) {
+          RowPlace target = placeOf(toPlaces, sample, block, blocks);
+          target.offset +=
+              (planes.first + plane * planes.step) * toPlaces.axes[0];
+          for (int64_t first = part.rows.first; first < lastRow;
+               first += padded.rowsAtATime()) {
+            const int64_t end = std::min(first + padded.rowsAtATime(), lastRow);
+            padded.fill(from, placeOf(fromPlaces, sample, block, blocks),
+                        planes, plane, first, end - first,
+                        /*isNext=*/first > part.rows.first, rows);
+            writeRows(rows, factors, bias, epilogue, to, target, planes, first,
+                      end, lines);
+          }
+        }
   }
 }

@@ -60,9 +60,9 @@ public:
            void *scratchpad) const;
 
 private:
-  /// Of pixels of `to`, by classes of rows and columns.
+  /// Of pixels of `to`, by classes of planes, rows and columns.
   struct Work {
-    const depthwise::Axis::Class *rows, *columns;
+    const depthwise::Axis::Class *planes, *rows, *columns;
     depthwise::Segments segments;
   };
 
@@ -79,16 +79,17 @@ private:
             blocks,  sample * places.sample, lineWidth()};
   }
   /// What padded rows become: the rows of all classes from `first` to `end`, of
-  /// the blocks of `place`. `lines` are a row of each.
+  /// the blocks of `place`, in a plane of a class. `lines` are a row of each.
   void writeRows(const float *rows, const float *factors, const float *bias,
                  const ConvEpilogue &epilogue, void *to,
-                 depthwise::RowPlace place, int64_t first, int64_t end,
-                 float *lines) const;
+                 depthwise::RowPlace place,
+                 const depthwise::Axis::Class &planes, int64_t first,
+                 int64_t end, float *lines) const;
 
   Shape shape;
   Direction direction;
   const depthwise::RowLoops &loops;
-  depthwise::Axis height, width;
+  depthwise::Axis depth, height, width;
   depthwise::PaddedRows padded;
   std::vector<Work> works;
 };

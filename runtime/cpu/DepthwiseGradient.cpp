@@ -10,10 +10,11 @@ using namespace pp::runtime::depthwise;
 DepthwiseGradient::DepthwiseGradient(const Shape &shape, bool isAdded,
                                      const RowLoops &loops)
     : shape(shape), isAdded(isAdded), loops(loops),
-      height(shape, 1, Direction::Forward), width(shape, 2, Direction::Forward),
-      padded(shape, height, width, loops),
-      segments(height.classes[0], width.classes[0], width.stride,
-               padded.pitch(), shape.window[2]) {}
+      depth(shape, 0, Direction::Forward), height(shape, 1, Direction::Forward),
+      width(shape, 2, Direction::Forward),
+      padded(shape, depth, height, width, loops),
+      segments(depth.classes[0], height.classes[0], width.classes[0],
+               width.stride, padded, shape.window) {}
 
 int64_t DepthwiseGradient::rowsOfChain() const {
   constexpr int64_t pixels = 64;
@@ -65,18 +66,22 @@ void DepthwiseGradient::run(const void *x, const void *dy, float *gradient,
        block += atATime) {
     const int64_t some = std::min(atATime, firstBlock + blocks - block);
     std::fill_n(sums, some * sumNumbers, 0.0F);
+    auto placeOf = [&](const ImagePlaces &places, int64_t sample) -> RowPlace {
+      return {&places, shape.isShort,          shape.channels, block,
+              some,    sample * places.sample, shape.result[2]};
+    };
     for (int64_t sample = 0; sample < shape.samples; ++sample)
-      for (int64_t first = 0; first < shape.result[1];
-           first += padded.rowsAtATime()) {
-        const int64_t end =
-            std::min(first + padded.rowsAtATime(), shape.result[1]);
-        auto placeOf = [&](const ImagePlaces &places) -> RowPlace {
-          return {&places, shape.isShort,          shape.channels, block,
-                  some,    sample * places.sample, shape.result[2]};
-        };
-        padded.fill(x, placeOf(shape.x), first, end - first,
-                    /*isNext=*/first > 0, rows);
-        addRows(rows, dy, placeOf(shape.dy), first, end, factors, sums);
+      for (int64_t plane = 0; plane < shape.result[0]; ++plane) {
+        RowPlace own = placeOf(shape.dy, sample);
+        own.offset += plane * shape.dy.axes[0];
+        for (int64_t first = 0; first < shape.result[1];
+             first += padded.rowsAtATime()) {
+          const int64_t end =
+              std::min(first + padded.rowsAtATime(), shape.result[1]);
+          padded.fill(x, placeOf(shape.x, sample), depth.classes[0], plane,
+                      first, end - first, /*isNext=*/first > 0, rows);
+          addRows(rows, dy, own, first, end, factors, sums);
+        }
       }
     // Places of the window lie in `indices` as they do in the gradient.
     const int64_t channel = block * lanes;

@@ -48,7 +48,7 @@ private:
   Shape shape;
   bool isAdded;
   const depthwise::RowLoops &loops;
-  depthwise::Axis height, width;
+  depthwise::Axis depth, height, width;
   depthwise::PaddedRows padded;
   depthwise::Segments segments;
 };

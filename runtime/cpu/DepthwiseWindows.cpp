@@ -10,8 +10,7 @@ using namespace pp::runtime::depthwise;
 bool depthwise::isPossible(const Shape &shape) {
   const int64_t group = shape.groupChannels;
   return TiledProduct::isPossible() &&
-         (group == 1 || group == 2 || group == 4 || group == 8) &&
-         shape.image[0] == 1 && shape.window[0] == 1 && shape.result[0] == 1;
+         (group == 1 || group == 2 || group == 4 || group == 8);
 }
 
 Axis::Axis(const WindowSizes &sizes, size_t axis, Direction direction) {
@@ -52,8 +51,9 @@ Axis::Axis(const WindowSizes &sizes, size_t axis, Direction direction) {
       std::max<int64_t>(0, (longestCount - 1) * stride + lastAt + 1 - extent);
 }
 
-Segments::Segments(const Axis::Class &rows, const Axis::Class &columns,
-                   int64_t stride, int64_t pitch, int64_t windowWidth) {
+Segments::Segments(const Axis::Class &planes, const Axis::Class &rows,
+                   const Axis::Class &columns, int64_t stride,
+                   const PaddedRows &padded, const ImageAxes &window) {
   const int64_t count = static_cast<int64_t>(columns.taps.size());
   bool areTogether = stride <= 2;
   for (int64_t i = 1; i < count; ++i)
@@ -62,12 +62,17 @@ Segments::Segments(const Axis::Class &rows, const Axis::Class &columns,
     for (int64_t i = 2; i <= std::min(count, longestSegment); ++i)
       if (count % i == 0)
         length = i;
-  for (const Axis::Tap &row : rows.taps)
-    for (int64_t i = 0; i < count; ++i) {
-      if (i % length == 0)
-        offsets.push_back(row.at * pitch + columns.taps[i].at * lanes);
-      indices.push_back(row.index * windowWidth + columns.taps[i].index);
-    }
+  for (size_t plane = 0; plane < planes.taps.size(); ++plane)
+    for (const Axis::Tap &row : rows.taps)
+      for (int64_t i = 0; i < count; ++i) {
+        const Axis::Tap &column = columns.taps[i];
+        if (i % length == 0)
+          offsets.push_back(static_cast<int64_t>(plane) * padded.planePitch() +
+                            row.at * padded.pitch() + column.at * lanes);
+        indices.push_back((planes.taps[plane].index * window[1] + row.index) *
+                              window[2] +
+                          column.index);
+      }
 }
 
 void Segments::repeat(int64_t copies, int64_t copyPitch) {
@@ -79,13 +84,16 @@ void Segments::repeat(int64_t copies, int64_t copyPitch) {
   }
 }
 
-PaddedRows::PaddedRows(const Shape &shape, const Axis &height,
-                       const Axis &width, const RowLoops &loops)
-    : height(height), width(width), loops(loops), copies(shape.groupChannels),
-      blocks(1) {
+PaddedRows::PaddedRows(const Shape &shape, const Axis &depth,
+                       const Axis &height, const Axis &width,
+                       const RowLoops &loops)
+    : depth(depth), height(height), width(width), loops(loops), planes(1),
+      copies(shape.groupChannels), blocks(1) {
+  for (const Axis::Class &some : depth.classes)
+    planes = std::max(planes, static_cast<int64_t>(some.taps.size()));
   const int64_t span = rowsFor(1);
-  const int64_t ofRow = copies * pitch();
-  int64_t cached = ((copies > 1 ? 256 : 64) << 10) / sizeof(float);
+  const int64_t ofRow = planes * copies * pitch();
+  int64_t cached = ((planes * copies > 1 ? 256 : 64) << 10) / sizeof(float);
   if (shape.isChannelsLast()) {
     cached = (384 << 10) / sizeof(float); // in the second level
     // Those that are moved for the next rows should not be the most of them.
@@ -104,8 +112,22 @@ int64_t PaddedRows::copyPitch() const {
   return rowsFor(atATime) * pitch() + lanes;
 }
 
-void PaddedRows::fill(const void *image, RowPlace row, int64_t first,
+void PaddedRows::fill(const void *image, const RowPlace &row,
+                      const Axis::Class &planes, int64_t plane, int64_t first,
                       int64_t count, bool isNext, float *to) const {
+  for (const Axis::Tap &tap : planes.taps) {
+    const int64_t at = plane * depth.stride + tap.at;
+    RowPlace own = row;
+    own.offset += at * row.places->axes[0];
+    fillPlane(image, own, at >= 0 && at < depth.extent, first, count, isNext,
+              to);
+    to += planePitch();
+  }
+}
+
+void PaddedRows::fillPlane(const void *image, RowPlace row, bool isPlane,
+                           int64_t first, int64_t count, bool isNext,
+                           float *to) const {
   const int64_t begin = first * height.stride + height.firstAt;
   const int64_t rows = rowsFor(count);
   const int64_t before = (first - atATime) * height.stride + height.firstAt;
@@ -113,11 +135,12 @@ void PaddedRows::fill(const void *image, RowPlace row, int64_t first,
       isNext ? std::clamp<int64_t>(before + rowsFor(atATime) - begin, 0, rows)
              : 0;
   for (int64_t copy = 0; copy < row.blocks * copies; ++copy) {
-    float *own = to + copy * copyPitch();
+    float *own =
+        to + copy / copies * blockPitch() + copy % copies * copyPitch();
     if (kept > 0)
       std::copy_n(own + (begin - before) * pitch(), kept * pitch(), own);
     for (int64_t i = kept; i < rows; ++i) {
-      const bool isRow = begin + i >= 0 && begin + i < height.extent;
+      const bool isRow = isPlane && begin + i >= 0 && begin + i < height.extent;
       float *line = own + i * pitch();
       const int64_t left = isRow ? width.low : width.low + width.extent;
       std::fill_n(line, left * lanes, 0.0F);
@@ -129,7 +152,7 @@ void PaddedRows::fill(const void *image, RowPlace row, int64_t first,
   const int64_t sample = row.offset;
   for (int64_t i = kept; i < rows; ++i) {
     const int64_t at = begin + i;
-    if (at < 0 || at >= height.extent)
+    if (!isPlane || at < 0 || at >= height.extent)
       continue;
     row.offset = sample + at * row.places->axes[1];
     float *line = to + i * pitch() + width.low * lanes;

@@ -17,9 +17,8 @@
 
 namespace pp::runtime::depthwise {
 
-/// A convolution with as many outputs as channels, in groups of 1, 2, 4 or 8,
-/// over one or two axes (height and width). `isShort`: images are of bf16, else
-/// of f32.
+/// A convolution with as many outputs as channels, in groups of 1, 2, 4 or 8.
+/// `isShort`: images are of bf16, else of f32.
 struct Shape : WindowSizes {
   bool isShort = false;
   int64_t groupChannels = 1;
@@ -66,27 +65,32 @@ struct Axis {
   int64_t firstAt = 0, lastAt = 0;
 };
 
+class PaddedRows;
+
 /// The numbers of the window that a class of pixels sees, in segments that lie
 /// side by side.
 struct Segments {
   int64_t length = 1;
-  std::vector<int64_t> offsets; ///< of the segments, in rows of `pitch` numbers
+  std::vector<int64_t> offsets; ///< of the segments, in padded rows
   std::vector<int64_t> indices; ///< in the window, segments x length
 
-  Segments(const Axis::Class &rows, const Axis::Class &columns, int64_t stride,
-           int64_t pitch, int64_t windowWidth);
+  /// `stride`: from one pixel of `columns` to the next.
+  Segments(const Axis::Class &planes, const Axis::Class &rows,
+           const Axis::Class &columns, int64_t stride, const PaddedRows &padded,
+           const ImageAxes &window);
   /// Those of each copy of the rows, one after the other.
   void repeat(int64_t copies, int64_t copyPitch);
 };
 
 /// Rows of an image with zeros around them, as many as stay in a cache, for as
 /// many rows of each class as that is enough for, and for some blocks of 16
-/// channels: with channels last as many as may be. There is a copy for each
-/// channel of a group, see RowLoops::spreadGroups.
+/// channels: with channels last as many as may be. There are those of each
+/// plane that a window sees, and of each plane a copy for each channel of a
+/// group, see RowLoops::spreadGroups.
 class PaddedRows {
 public:
-  PaddedRows(const Shape &shape, const Axis &height, const Axis &width,
-             const RowLoops &loops);
+  PaddedRows(const Shape &shape, const Axis &depth, const Axis &height,
+             const Axis &width, const RowLoops &loops);
 
   /// Numbers from row to row.
   int64_t pitch() const {
@@ -95,33 +99,40 @@ public:
   /// Rows of each class at a time, and blocks.
   int64_t rowsAtATime() const { return atATime; }
   int64_t blocksAtATime() const { return blocks; }
-  /// Numbers from copy to copy of a block, and from block to block.
+  /// Numbers from copy to copy of a plane, from plane to plane of a block, and
+  /// from block to block.
   int64_t copyPitch() const;
-  int64_t blockPitch() const { return copies * copyPitch(); }
+  int64_t planePitch() const { return copies * copyPitch(); }
+  int64_t blockPitch() const { return planes * planePitch(); }
   uint64_t getBytes() const { return blocks * blockPitch() * sizeof(float); }
 
-  /// Reads what the rows of a class from `first` on see. Where `to` has what
-  /// the rowsAtATime() before them see, what both do is moved.
+  /// Reads what the rows of a class of rows from `first` on see of the planes
+  /// that plane `plane` of a class of planes does. Where `to` has what the
+  /// rowsAtATime() before them see, what both do is moved.
   /// `row`: of the sample, with the blocks that are read.
-  void fill(const void *image, RowPlace row, int64_t first, int64_t count,
-            bool isNext, float *to) const;
+  void fill(const void *image, const RowPlace &row, const Axis::Class &planes,
+            int64_t plane, int64_t first, int64_t count, bool isNext,
+            float *to) const;
   /// Where tap 0 of the first pixel of a class is that is `row` behind `first`.
   int64_t offsetOf(int64_t row) const {
     return (row * height.stride - height.firstAt) * pitch() + width.low * lanes;
   }
 
 private:
+  /// Of a single plane, or of none, which is zeros.
+  void fillPlane(const void *image, RowPlace row, bool isPlane, int64_t first,
+                 int64_t count, bool isNext, float *to) const;
   int64_t rowsFor(int64_t count) const {
     return (count - 1) * height.stride + height.lastAt - height.firstAt + 1;
   }
 
-  const Axis &height, &width;
+  const Axis &depth, &height, &width;
   const RowLoops &loops;
-  int64_t copies, atATime, blocks;
+  int64_t planes, copies, atATime, blocks;
 };
 
-/// Whether this processor has the instructions, groups do not lie in several
-/// blocks, and there is a single axis or two.
+/// Whether this processor has the instructions, and groups do not lie in
+/// several blocks.
 bool isPossible(const Shape &shape);
 
 } // namespace pp::runtime::depthwise

@@ -31,18 +31,15 @@ struct Case {
 };
 
 ImagePlaces placesOf(Places places, int64_t channels, const ImageAxes &axes) {
-  const int64_t height = axes[1], width = axes[2], size = height * width;
-  switch (places) {
-  case Places::Plain:
-    return {channels * size, size, {0, width, 1}, 1};
-  case Places::ChannelsLast:
-    return {channels * size, 1, {0, width * channels, channels}, 1};
-  case Places::Blocked8:
-    return {channels * size, 8 * size, {0, width * 8, 8}, 8};
-  case Places::Blocked16:
-    break;
-  }
-  return {channels * size, 16 * size, {0, width * 16, 16}, 16};
+  const int64_t pixel = places == Places::Plain          ? 1
+                        : places == Places::ChannelsLast ? channels
+                        : places == Places::Blocked8     ? 8
+                                                         : 16;
+  const bool isLast = places == Places::ChannelsLast;
+  return {channels * countOf(axes),
+          isLast ? 1 : pixel * countOf(axes),
+          {axes[1] * axes[2] * pixel, axes[2] * pixel, pixel},
+          isLast ? 1 : pixel};
 }
 
 /// An image of f32 or of bf16, whose numbers are such.
@@ -102,41 +99,46 @@ protected:
     return shape.samples * shape.channels * countOf(axes);
   }
   static int64_t offsetOf(const ImagePlaces &places, int64_t sample,
-                          int64_t channel, int64_t row, int64_t column) {
-    return sample * places.sample + places.offsetOfChannel(channel) +
-           row * places.axes[1] + column * places.axes[2];
+                          int64_t channel, const ImageAxes &pixel) {
+    int64_t offset = sample * places.sample + places.offsetOfChannel(channel);
+    for (size_t axis = 0; axis < pixel.size(); ++axis)
+      offset += pixel[axis] * places.axes[axis];
+    return offset;
   }
   int64_t countWeights() const {
     return shape.channels * shape.groupChannels * windowSize();
   }
-  /// Calls `use` for each place of a window that an output sees with its row
-  /// and column, and the number of the place.
-  template <typename Use> void forWindow(int64_t i, int64_t j, Use use) const {
-    for (int64_t k = 0; k < shape.window[1]; ++k)
-      for (int64_t l = 0; l < shape.window[2]; ++l) {
-        const int64_t row =
-            i * shape.strides[1] + k * shape.dilations[1] - shape.padding[1];
-        const int64_t column =
-            j * shape.strides[2] + l * shape.dilations[2] - shape.padding[2];
-        if (row >= 0 && row < shape.image[1] && column >= 0 &&
-            column < shape.image[2])
-          use(row, column, k * shape.window[2] + l);
+  /// Calls `use` for each place of a window that an output sees, with the pixel
+  /// and the number of the place.
+  template <typename Use>
+  void forWindow(const ImageAxes &output, Use use) const {
+    for (int64_t place = 0; place < windowSize(); ++place) {
+      ImageAxes pixel = splitIndex(place, shape.window);
+      bool isInside = true;
+      for (size_t axis = 0; axis < pixel.size(); ++axis) {
+        pixel[axis] = output[axis] * shape.strides[axis] +
+                      pixel[axis] * shape.dilations[axis] - shape.padding[axis];
+        isInside &= pixel[axis] >= 0 && pixel[axis] < shape.image[axis];
       }
+      if (isInside)
+        use(pixel, place);
+    }
   }
   /// Calls `use` for each multiplication with the index of x, weight and y.
   template <typename Use> void forAll(Use use) const {
     const int64_t group = shape.groupChannels;
     for (int64_t sample = 0; sample < shape.samples; ++sample)
       for (int64_t output = 0; output < shape.channels; ++output)
-        for (int64_t i = 0; i < shape.result[1]; ++i)
-          for (int64_t j = 0; j < shape.result[2]; ++j)
-            for (int64_t other = 0; other < group; ++other)
-              forWindow(i, j, [&](int64_t row, int64_t column, int64_t place) {
-                use(offsetOf(shape.x, sample, output / group * group + other,
-                             row, column),
-                    (output * group + other) * windowSize() + place,
-                    offsetOf(shape.dy, sample, output, i, j));
-              });
+        for (int64_t i = 0; i < countOf(shape.result); ++i) {
+          const ImageAxes at = splitIndex(i, shape.result);
+          for (int64_t other = 0; other < group; ++other)
+            forWindow(at, [&](const ImageAxes &pixel, int64_t place) {
+              use(offsetOf(shape.x, sample, output / group * group + other,
+                           pixel),
+                  (output * group + other) * windowSize() + place,
+                  offsetOf(shape.dy, sample, output, at));
+            });
+        }
   }
 
   /// What parts of the work write, in memory that has no more than they need.
@@ -207,11 +209,11 @@ TEST_P(DepthwiseTest, WritesResult) {
     return;
   for (int64_t sample = 0; sample < shape.samples; ++sample)
     for (int64_t channel = 0; channel < shape.channels; ++channel)
-      for (int64_t i = 0; i < shape.result[1]; ++i)
-        for (int64_t j = 0; j < shape.result[2]; ++j) {
-          float &each = expected[offsetOf(shape.dy, sample, channel, i, j)];
-          each = std::max(each + bias[channel], 0.0F);
-        }
+      for (int64_t i = 0; i < countOf(shape.result); ++i) {
+        float &each = expected[offsetOf(shape.dy, sample, channel,
+                                        splitIndex(i, shape.result))];
+        each = std::max(each + bias[channel], 0.0F);
+      }
   ConvEpilogue relu;
   relu.hasBias = true;
   relu.activation = ConvEpilogue::Relu;
@@ -315,6 +317,17 @@ Case make(int64_t samples, int64_t channels, Pair image, Pair window,
           groupChannels};
 }
 
+/// The same with a depth.
+Case deep(Case given, int64_t image, int64_t window, int64_t stride,
+          int64_t dilation, int64_t padding) {
+  given.image[0] = image;
+  given.window[0] = window;
+  given.strides[0] = stride;
+  given.dilations[0] = dilation;
+  given.padding[0] = padding;
+  return given;
+}
+
 constexpr Places plain = Places::Plain, last = Places::ChannelsLast,
                  blocks8 = Places::Blocked8, blocks16 = Places::Blocked16;
 
@@ -324,6 +337,23 @@ INSTANTIATE_TEST_SUITE_P(
         make(2, 32, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, last, last, false),
         make(2, 32, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, blocks16, blocks16,
              true),
+        // Depth: planes of zeros on both sides, several classes of them, some
+        // that no window sees, groups, and rows in several turns.
+        deep(make(2, 32, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, blocks8,
+                  blocks8, false),
+             5, 3, 1, 1, 1),
+        deep(make(2, 24, {8, 7}, {3, 3}, {2, 1}, {1, 1}, {1, 1}, last, last,
+                  true),
+             7, 3, 2, 1, 1),
+        deep(make(1, 16, {6, 6}, {1, 3}, {1, 2}, {1, 1}, {0, 1}, plain, plain,
+                  false),
+             9, 2, 3, 1, 0),
+        deep(make(2, 16, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, last, last,
+                  false, 4),
+             4, 3, 1, 2, 2),
+        deep(make(1, 64, {90, 50}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, last, last,
+                  false),
+             3, 3, 1, 1, 1),
         // Channels that fill no block, and more blocks than go together.
         make(3, 75, {14, 11}, {5, 5}, {2, 2}, {1, 1}, {2, 2}, last, last,
              false),
