@@ -239,8 +239,8 @@ struct Lines {
 } // namespace
 
 /// Adds the products of tiles of four outputs with columns, or writes them.
-/// `tilePitch`: from the sums, and from the numbers of dY, of one tile to those
-/// of the next.
+/// `dyPitch`, `sumPitch`: from the numbers of dY, and from the sums, of one
+/// tile to those of the next.
 template <int columnCount, int tileCount>
 PP_AVX2 static void multiplyTile(const float *const *x, const float *dy,
                                  int64_t dyPitch, const Lines &lines,
@@ -255,8 +255,7 @@ PP_AVX2 static void multiplyTile(const float *const *x, const float *dy,
   for (int output = 0; output < outputs; ++output)
 #pragma unroll
     for (int column = 0; column < columnCount; ++column)
-      all[output][column] = isFirst ? _mm256_setzero_ps()
-                                    : _mm256_loadu_ps(place(output, column));
+      all[output][column] = _mm256_setzero_ps();
   // One loop: between two, the sums would be copied from register to register.
   const int64_t *next = lines.offsets;
   int64_t offset = 0, left = 0;
@@ -286,8 +285,12 @@ PP_AVX2 static void multiplyTile(const float *const *x, const float *dy,
 #pragma unroll
   for (int output = 0; output < outputs; ++output)
 #pragma unroll
-    for (int column = 0; column < columnCount; ++column)
-      _mm256_storeu_ps(place(output, column), all[output][column]);
+    for (int column = 0; column < columnCount; ++column) {
+      float *to = place(output, column);
+      const __m256 sum = all[output][column];
+      _mm256_storeu_ps(to,
+                       isFirst ? sum : _mm256_add_ps(_mm256_loadu_ps(to), sum));
+    }
 }
 
 void ConvGradientPixels::multiply(const float *rows, const float *packed,

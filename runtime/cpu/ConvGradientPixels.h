@@ -48,8 +48,9 @@ public:
   /// A multiple of 64.
   uint64_t getScratchpadBytes() const;
   /// Writes the gradient, or adds it: outputs x channels x window, dense. Each
-  /// number is a chain of fused multiply-adds over all pixels; its bits depend
-  /// on nothing but its channel of x and its output of dY.
+  /// number is the sum of chains of fused multiply-adds, of a band each, one
+  /// after the other; its bits depend on nothing but its channel of x and its
+  /// output of dY.
   void run(const void *x, const void *dy, float *gradient,
            void *scratchpad) const {
     runGroup(x, dy, /*group=*/0, gradient, scratchpad);
