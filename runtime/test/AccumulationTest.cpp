@@ -158,8 +158,7 @@ TEST(AddsInPlace, WhereThereAreTiles) {
       "strides=1x1 dilations=1x1 pad_lo=0x0 pad_hi=0x0 groups=1 "
       "layout=blocked16";
   EXPECT_EQ(addsInPlace(pointwise + " types=bf16xf32xbf16"), hasFastBFloat16());
-  EXPECT_EQ(addsInPlace(gradient),
-            TiledProduct::isPossible() && !hasAvx512());
+  EXPECT_EQ(addsInPlace(gradient), TiledProduct::isPossible() && !hasAvx512());
   // From few pixels to many weights, but for the library's own products.
   EXPECT_EQ(addsInPlace(conv("src=1x160x4x4 weights=192x160x3x3 dst=1x192x4x4",
                              "pad_lo=1x1 pad_hi=1x1 layout=channels_last")),
