@@ -1,5 +1,6 @@
 //===- ConvGradientPixelsTest.cpp - Gradients of weights with AVX2 --------===//
 #include "cpu/ConvGradientPixels.h"
+#include "ConvTilesCases.h"
 #include "cpu/Processor.h"
 
 #include <gtest/gtest.h>
@@ -37,16 +38,10 @@ struct PixelsCase {
   }
 
   ConvGradientPixels::Shape shape(bool isAdded) const {
-    ConvGradientPixels::Shape shape;
-    shape.samples = samples;
-    shape.channels = channels;
-    shape.outputs = outputs;
-    shape.image = image;
-    shape.window = window;
-    shape.result = result;
-    shape.strides = strides;
-    shape.dilations = dilations;
-    shape.padding = padding;
+    auto shape = ConvTilesCase{samples, channels,  outputs, image, window,
+                               strides, dilations, padding, result}
+                     .shape();
+    shape.isShort = false;
     shape.x = placesOf(layout, channels * groups, image);
     shape.dy = placesOf(layout, outputs * groups, result);
     shape.isAdded = isAdded;
