@@ -102,6 +102,12 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   });
 }
 
+static bool hasOnlySequences(const llvm::Module &module) {
+  return llvm::all_of(module, [](const llvm::Function &function) {
+    return function.isDeclaration() || function.hasOptNone();
+  });
+}
+
 /// Makes an object of a part. Nothing is shared with other threads.
 static llvm::Expected<std::string> compilePart(llvm::ArrayRef<char> bitcode,
                                                const CodeTarget &target) {
@@ -115,7 +121,12 @@ static llvm::Expected<std::string> compilePart(llvm::ArrayRef<char> bitcode,
   auto machine = target.makeMachine();
   if (!machine)
     return machine.takeError();
-  optimize(**module, **machine);
+  // What the allocator of registers does for a better code grows faster than
+  // the thousands of calls that a sequence can have.
+  if (hasOnlySequences(**module))
+    (*machine)->setOptLevel(llvm::CodeGenOptLevel::None);
+  else
+    optimize(**module, **machine);
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream os(bytes);
   llvm::legacy::PassManager codegen;

@@ -16,23 +16,40 @@ static constexpr uint64_t minInstructions = 1000, maxParts = 64;
 
 using PartNumbers = llvm::DenseMap<const llvm::GlobalValue *, unsigned>;
 
+/// Sequences of calls, which gain nothing from being optimised.
+static bool isSequence(const llvm::Function &function) {
+  return function.hasOptNone();
+}
+
 /// Numbers the part of each function with a body; returns how many there are.
 static unsigned assignParts(const llvm::Module &module, PartNumbers &parts) {
-  uint64_t total = 0;
-  for (const llvm::Function &function : module)
+  uint64_t total = 0, ofSequences = 0;
+  for (const llvm::Function &function : module) {
     total += function.getInstructionCount();
+    if (isSequence(function))
+      ofSequences += function.getInstructionCount();
+  }
   uint64_t wanted = std::max(minInstructions, total / maxParts), inPart = 0;
   unsigned part = 0;
-  for (const llvm::Function &function : module) {
-    if (function.isDeclaration())
-      continue;
-    if (inPart >= wanted) {
-      inPart = 0;
-      ++part;
+  auto assign = [&](auto isWanted) {
+    for (const llvm::Function &function : module) {
+      if (function.isDeclaration() || !isWanted(function))
+        continue;
+      if (inPart >= wanted) {
+        inPart = 0;
+        ++part;
+      }
+      parts[&function] = part;
+      inPart += function.getInstructionCount();
     }
-    parts[&function] = part;
-    inPart += function.getInstructionCount();
+  };
+  if (ofSequences < minInstructions) {
+    assign([](const llvm::Function &) { return true; });
+    return part + 1;
   }
+  assign([](const llvm::Function &function) { return !isSequence(function); });
+  inPart = inPart ? wanted : 0;
+  assign(isSequence);
   return part + 1;
 }
 
