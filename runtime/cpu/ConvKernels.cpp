@@ -1,6 +1,7 @@
 //===- ConvKernels.cpp - `conv_forward`, `conv_backward_data` -------------===//
 #include "cpu/ConvFewPixels.h"
 #include "cpu/ConvGroupKernels.h"
+#include "cpu/ConvInputPieces.h"
 #include "cpu/ConvLibrary.h"
 #include "cpu/ConvOwnKernels.h"
 #include "cpu/PackedWeights.h"
@@ -337,6 +338,11 @@ void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
   if (isInOwnTiles)
     division =
         divisionOfTiles(descriptor, builder, Direction::Backward, division);
+  if (!isInOwnTiles && !isOfMatrices) {
+    const ConvShape whole(descriptor, builder, Division::None);
+    if (const auto pieces = findInputPieces(whole, builder); !pieces.empty())
+      return buildInputPieces(whole, pieces, builder);
+  }
   ConvShape shape(descriptor, builder, division);
   if (isInOwnTiles)
     return buildTiles(shape, Direction::Backward, {}, builder);
@@ -393,6 +399,8 @@ void pp::runtime::buildPackConvBackwardData(Descriptor &descriptor,
   ConvShape shape(descriptor, builder, Division::None);
   if (isOfFewPixels(descriptor, builder, Direction::Backward))
     return buildPackFewPixels(shape, Direction::Backward, builder);
+  if (const auto pieces = findInputPieces(shape, builder); !pieces.empty())
+    return buildPackInputPieces(shape, pieces, builder);
   auto desc = describeBackwardData(shape, builder);
   buildPack(shape.weights, desc.weights_desc(), shape.packedBytes, builder);
 }
@@ -422,7 +430,7 @@ uint64_t pp::runtime::measurePackedConvBackwardData(Descriptor &descriptor,
   if (findBackwardWindows(descriptor, builder) ||
       isOfSignals(descriptor, builder, Direction::Backward))
     return 0;
-  ConvShape shape(descriptor, builder, Division::Samples);
+  ConvShape shape(descriptor, builder, Division::None);
   if (isInTiles(descriptor, builder, Direction::Backward))
     return WinogradConvolution::getWeightBytes(
         *shape.inTiles(Direction::Backward));
@@ -430,6 +438,8 @@ uint64_t pp::runtime::measurePackedConvBackwardData(Descriptor &descriptor,
     return makeMatrixTiles(shape, Direction::Backward).getWeightBytes();
   if (packsForFewPixels(descriptor, builder, Direction::Backward))
     return measurePackedFewPixels(shape, Direction::Backward);
+  if (const auto pieces = findInputPieces(shape, builder); !pieces.empty())
+    return measurePackedInputPieces(pieces);
   auto desc = describeBackwardData(shape, builder);
   return measurePacked(shape.weights, desc.weights_desc());
 }

@@ -30,7 +30,8 @@ Division pp::runtime::divisionOfTiles(Descriptor &descriptor,
   // weights if those are not packed, and read all of them for few. And no part
   // of tiles may copy the image.
   constexpr int64_t fewest = 12;
-  const bool areReady = whole.packedBytes != 0 || other == Division::Samples;
+  const bool areReady = whole.packedBytes != 0 || other == Division::Samples ||
+                        shape->outputs * parts <= shape->tiles();
   const bool areShared =
       areReady && shape->samples < parts && shape->tiles() >= fewest * parts &&
       withLanes(whole.src) == whole.src && withLanes(whole.dst) == whole.dst;

@@ -14,8 +14,17 @@ bool pp::runtime::isAll(const KernelBuilder::Dims &sizes, int64_t size) {
                      [&](int64_t each) { return each == size; });
 }
 
-/// Output channels are divided in multiples of these.
+/// Output channels are computed at a time in multiples of these.
 static constexpr int64_t outputBlock = 16;
+
+int64_t ConvShape::channelBlock() const {
+  const bool areEights = layout == "blocked8" || layout == "plain";
+  return areEights && tileEdge == 0 && !hasAvx512() ? 8 : 16;
+}
+
+static int64_t roundUp(int64_t count, int64_t block) {
+  return (count + block - 1) / block * block;
+}
 
 /// `desc` in any layout, and in another type if one is given.
 static KernelBuilder::MemoryDesc
@@ -99,12 +108,38 @@ void ConvShape::takePixels(KernelBuilder::Range pixels) {
   setAlgorithm(algorithm);
 }
 
+/// The bytes of so many channels of a single sample in blocks or planes.
+static uint64_t channelsBefore(const KernelBuilder::MemoryDesc &desc,
+                               int64_t channels) {
+  KernelBuilder::Dims dims = desc.dims();
+  dims[1] = channels;
+  return KernelBuilder::elementCount(dims) *
+         dnnl::memory::data_type_size(desc.data_type());
+}
+
+/// Some channels of `whole`, which is plain where those are no whole blocks.
+static KernelBuilder::MemoryDesc
+someChannels(const KernelBuilder::MemoryDesc &whole, const std::string &layout,
+             int64_t channels) {
+  KernelBuilder::Dims dims = whole.dims();
+  const bool isPlain = whole == KernelBuilder::dense(dims, whole.data_type());
+  dims[1] = channels;
+  return isPlain ? KernelBuilder::dense(dims, whole.data_type())
+                 : KernelBuilder::inLayout(dims, layout, whole.data_type());
+}
+
 /// Leaves the output channels of a part.
 void ConvShape::takeOutputs(KernelBuilder &builder) {
   isOfImages = true;
-  if (groups > 1 || outputChannels % outputBlock != 0)
+  // A block that is not full is the last of its image.
+  const int64_t block = channelBlock();
+  if (groups > 1 || (outputChannels % block != 0 && !isOfOneImage()))
     throw DescriptorError("parts: there is not enough to share");
-  takeOutputs(builder.share(outputChannels, outputBlock));
+  takeOutputs(builder.share(outputChannels, block));
+}
+
+bool ConvShape::isOfOneImage() const {
+  return src.dims()[0] == 1 && layout != "channels_last";
 }
 
 void ConvShape::takeOutputs(KernelBuilder::Range outputs) {
@@ -113,21 +148,70 @@ void ConvShape::takeOutputs(KernelBuilder::Range outputs) {
   weightsOffset = plainWeightsOffset = part.offset;
   biasOffset = outputs.begin * sizeof(float);
   if (packedBytes != 0) {
-    weightsOffset = packedBytes / outputChannels * outputs.begin;
-    packedBytes = packedBytes / outputChannels * outputs.count;
+    const int64_t block = channelBlock();
+    const size_t each = packedBytes / roundUp(outputChannels, block);
+    weightsOffset = each * outputs.begin;
+    packedBytes = each * roundUp(outputs.count, block);
   }
   KernelBuilder::Dims dims = dst.dims(), offsets(dims.size(), 0);
   dims[1] = outputs.count;
   offsets[1] = outputs.begin;
-  dstAlone = KernelBuilder::inLayout(dims, layout, dst.data_type());
-  dst = dst.submemory_desc(dims, offsets);
-  size_t size = dnnl::memory::data_type_size(dst.data_type());
-  dstOffset = dst.data.offset0 * size;
-  dst.data.offset0 = 0;
+  dstAlone = someChannels(dst, layout, outputs.count);
   // Nothing is between the channels of a single sample.
-  if (dims[0] == 1 && layout != "channels_last")
+  if (isOfOneImage()) {
+    dstOffset = channelsBefore(dst, outputs.begin);
     dst = dstAlone;
+  } else {
+    dst = dst.submemory_desc(dims, offsets);
+    size_t size = dnnl::memory::data_type_size(dst.data_type());
+    dstOffset = dst.data.offset0 * size;
+    dst.data.offset0 = 0;
+  }
   outputChannels = outputs.count;
+  weightsInside = anyLayout(KernelBuilder::widened(weights));
+  setAlgorithm(algorithm);
+}
+
+/// Leaves the groups of a part of one image in blocks or planes.
+void ConvShape::takeGroups(KernelBuilder &builder) {
+  isOfImages = true;
+  // Whole blocks of channels.
+  const int64_t block = channelBlock();
+  int64_t grain = 1;
+  while (grain * (src.dims()[1] / groups) % block != 0 ||
+         grain * (outputChannels / groups) % block != 0)
+    ++grain;
+  if (groups % grain != 0)
+    throw DescriptorError("parts: there is not enough to share");
+  const int64_t all = groups;
+  const KernelBuilder::Range part = builder.share(all, grain);
+  auto take = [&](KernelBuilder::MemoryDesc &desc, uint64_t &offset) {
+    const int64_t each = desc.dims()[1] / all;
+    offset = channelsBefore(desc, each * part.begin);
+    desc = someChannels(desc, layout, each * part.count);
+  };
+  take(src, srcOffset);
+  take(dst, dstOffset);
+  dstAlone = dst;
+  const KernelBuilder::Slice own = KernelBuilder::slice(weights, 0, part);
+  weights = own.desc;
+  weightsOffset = plainWeightsOffset = own.offset;
+  if (packedBytes != 0) {
+    weightsOffset = packedBytes / all * part.begin;
+    packedBytes = packedBytes / all * part.count;
+  }
+  biasOffset = outputChannels / all * part.begin * sizeof(float);
+  outputChannels = outputChannels / all * part.count;
+  groups = part.count;
+}
+
+void ConvShape::takeInputs(KernelBuilder::Range inputs) {
+  const KernelBuilder::Slice part = KernelBuilder::slice(weights, 1, inputs);
+  weights = part.desc;
+  weightsOffset = plainWeightsOffset = part.offset;
+  // Nothing is between the channels of a single sample.
+  srcOffset = channelsBefore(src, inputs.begin);
+  src = someChannels(src, layout, inputs.count);
   weightsInside = anyLayout(KernelBuilder::widened(weights));
   setAlgorithm(algorithm);
 }
@@ -353,6 +437,9 @@ ConvShape::ConvShape(Descriptor &descriptor, KernelBuilder &builder,
     if (isDivided && division != Division::Outputs && srcDims[0] == 1 &&
         layout == "channels_last") {
       takeRows(builder);
+    } else if (isDivided && division != Division::Outputs && srcDims[0] == 1 &&
+               groups > 1) {
+      takeGroups(builder);
     } else if (isDivided && division != Division::Samples) {
       takeOutputs(builder);
     } else {

@@ -16,9 +16,9 @@
 namespace pp::runtime {
 
 /// What the parts of a convolution share: samples, or where there are too few
-/// rows of an image with channels last, which lie together, else output
-/// channels; the gradient of the weights is a sum over samples. `None` leaves
-/// it to another.
+/// rows of an image with channels last, which lie together, else groups of an
+/// image, or output channels; the gradient of the weights is a sum over
+/// samples. `None` leaves it to another.
 enum class Division { None, SamplesOrOutputs, Samples, Outputs };
 
 /// Whether all of the sizes are this one.
@@ -100,6 +100,13 @@ struct ConvShape {
   windowsOfChannels(KernelBuilder::Type weightsType) const;
   /// Leaves some of the output channels; offsets are from what there was.
   void takeOutputs(KernelBuilder::Range outputs);
+  /// The same for input channels where isOfOneImage(). It does not know where
+  /// packed weights lie.
+  void takeInputs(KernelBuilder::Range inputs);
+  /// Whether channels follow each other, in blocks or planes of a single image.
+  bool isOfOneImage() const;
+  /// Channels are divided in multiples of these.
+  int64_t channelBlock() const;
   /// The same for pixels of all images where isPointwise(): they are one image
   /// then.
   void takePixels(KernelBuilder::Range pixels);
@@ -123,6 +130,7 @@ private:
   void takeSamples(KernelBuilder &builder);
   void takeRows(KernelBuilder &builder);
   void takeOutputs(KernelBuilder &builder);
+  void takeGroups(KernelBuilder &builder);
   /// The layout of dst if it is not a part of a tensor.
   KernelBuilder::MemoryDesc dstAlone;
 };

@@ -339,9 +339,9 @@ TEST(RandomKernels, ConvolveFewPixels) {
 }
 
 /// Convolutions and their gradients, of f32 and of bf16.
-void checkInAllLayouts(const std::vector<Convolution> &all) {
-  constexpr unsigned seeds = 4;
-  const std::vector<const char *> layouts{"plain", "channels_last",
+void checkInAllLayouts(const std::vector<Convolution> &all,
+                       unsigned seeds = 4) {
+  const std::vector<const char *> layouts{"plain", "channels_last", "blocked8",
                                           "blocked16"};
   unsigned made = 0;
   for (unsigned seed = 1; seed <= seeds; ++seed)
@@ -399,6 +399,43 @@ TEST(RandomKernels, ConvolveFewChannels) {
   eight.padHigh = {1, 8};
 
   checkInAllLayouts({signal, picture, three, holes, four, eight});
+}
+
+/// Of a single image, gradients are made in pieces of channels, which threads
+/// share as they share groups and outputs.
+TEST(RandomKernels, ConvolveOneImage) {
+  Convolution pixels;
+  pixels.channels = 136;
+  pixels.outputs = 64;
+  pixels.image = pixels.result = {12, 11};
+  pixels.window = pixels.strides = pixels.dilations = {1, 1};
+  pixels.padLow = pixels.padHigh = {0, 0};
+
+  // The gradient is plain, what it is made from has blocks; and the reverse.
+  Convolution mixed = pixels;
+  mixed.channels = 36;
+  mixed.outputs = 96;
+  mixed.image = mixed.result = {24, 13};
+  Convolution reverse = mixed;
+  std::swap(reverse.channels, reverse.outputs);
+
+  Convolution windows;
+  windows.channels = 18;
+  windows.outputs = 34;
+  windows.image = {15, 24};
+  windows.window = {3, 3};
+  windows.strides = {2, 1};
+  windows.dilations = {1, 1};
+  windows.padLow = windows.padHigh = {1, 1};
+  windows.result = {8, 24};
+
+  Convolution depthwise = windows;
+  depthwise.channels = depthwise.outputs = depthwise.groups = 48;
+  Convolution grouped = windows;
+  grouped.channels = grouped.outputs = 64;
+  grouped.groups = 4;
+  checkInAllLayouts({pixels, mixed, reverse, windows, depthwise, grouped},
+                    /*seeds=*/2);
 }
 
 /// A single place along the last axis, or the last two.

@@ -646,6 +646,38 @@ TEST(Divided, SharesThePackingOfWeights) {
   }
 }
 
+/// Pieces of channels, groups and outputs: there is only one sample.
+TEST(Divided, SharesOneImage) {
+  setKernelThreads(1);
+  const std::string block = hasAvx512() ? "16" : "8";
+  const std::string rest = " strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 ";
+  for (const auto &[keys, isPacked] :
+       {std::pair{"conv_backward_data src=1x128x14x14 weights=80x128x5x5 "
+                  "dst=1x80x12x12" +
+                      rest + "groups=1 layout=blocked" + block,
+                  true},
+        std::pair{"conv_forward src=1x96x14x14 weights=96x1x11x11 "
+                  "dst=1x96x6x6" +
+                      rest + "groups=96 bias=0 layout=blocked" + block,
+                  false},
+        std::pair{"conv_forward src=1x32x14x14 weights=50x32x5x5 "
+                  "dst=1x50x12x12" +
+                      rest + "groups=1 bias=0",
+                  false}}) {
+    // More threads than there are pieces.
+    for (unsigned threads : {2u, 3u, 6u})
+      if (isPacked || threads < 6)
+        EXPECT_NE(divideKernel(keys, threads, threads), "") << keys;
+    const uint64_t bytes = getPackedBytes(keys);
+    if (!isPacked)
+      continue;
+    ASSERT_NE(bytes, 0u) << keys;
+    const std::string packed = keys + " packed=" + std::to_string(bytes);
+    EXPECT_NE(divideKernel(packed, 2, 2), "");
+    EXPECT_NE(divideKernel("pack_" + packed, 2, 2), "");
+  }
+}
+
 TEST(Divided, HasSeveralPartsForEachThreadWhereTheyCostNothing) {
   setKernelThreads(1);
   const std::string heads = "attention_forward q=2x4x12x8 k=2x4x12x8 "
