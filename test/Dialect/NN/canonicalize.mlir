@@ -285,3 +285,22 @@ func.func @log_of_others(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, te
   %3 = nn.maximum %2, %least : tensor<4xf32>
   return %0, %1, %3 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// Places of a window that see nothing but padding are left out: all but the
+// middle, the last of one axis and the first of the other, none.
+// CHECK-LABEL: func.func @narrow_windows(
+// CHECK-SAME: %[[X:.+]]: tensor<1x8x6x6xf32>, %[[W:.+]]: tensor<4x8x3x3xf32>, %[[V:.+]]: tensor<4x8x2x2xf32>)
+func.func @narrow_windows(%x: tensor<1x8x6x6xf32>, %w: tensor<4x8x3x3xf32>, %v: tensor<4x8x2x2xf32>) -> (tensor<1x4x6x6xf32>, tensor<1x4x3x3xf32>, tensor<1x4x6x6xf32>, tensor<1x4x2x2xf32>) {
+  // CHECK-DAG: %[[M:.+]] = nn.slice %[[W]] starts [0, 0, 1, 1] limits [4, 8, 2, 2] strides [1, 1, 1, 1]
+  // CHECK-DAG: nn.conv %[[X]], %[[M]] strides [1, 1] dilations [1, 1] pad [0, 0] x [0, 0] groups 1
+  %0 = nn.conv %x, %w strides [1, 1] dilations [6, 7] pad [6, 7] x [6, 7] groups 1 : (tensor<1x8x6x6xf32>, tensor<4x8x3x3xf32>) -> tensor<1x4x6x6xf32>
+  // CHECK-DAG: %[[P:.+]] = nn.slice %[[W]] starts [0, 0, 0, 1] limits [4, 8, 2, 3] strides [1, 1, 1, 1]
+  // CHECK-DAG: nn.conv %[[X]], %[[P]] strides [1, 1] dilations [3, 3] pad [0, 0] x [0, 0] groups 1
+  %1 = nn.conv %x, %w strides [1, 1] dilations [3, 3] pad [0, 3] x [3, 0] groups 1 : (tensor<1x8x6x6xf32>, tensor<4x8x3x3xf32>) -> tensor<1x4x3x3xf32>
+  // CHECK-DAG: nn.conv %[[X]], %[[W]] strides [1, 1] dilations [5, 5] pad [5, 5] x [5, 5] groups 1
+  %2 = nn.conv %x, %w strides [1, 1] dilations [5, 5] pad [5, 5] x [5, 5] groups 1 : (tensor<1x8x6x6xf32>, tensor<4x8x3x3xf32>) -> tensor<1x4x6x6xf32>
+  // The second place alone would begin inside.
+  // CHECK-DAG: nn.conv %[[X]], %[[V]] strides [8, 8] dilations [4, 4] pad [2, 2] x [5, 5] groups 1
+  %3 = nn.conv %x, %v strides [8, 8] dilations [4, 4] pad [2, 2] x [5, 5] groups 1 : (tensor<1x8x6x6xf32>, tensor<4x8x2x2xf32>) -> tensor<1x4x2x2xf32>
+  return %0, %1, %2, %3 : tensor<1x4x6x6xf32>, tensor<1x4x3x3xf32>, tensor<1x4x6x6xf32>, tensor<1x4x2x2xf32>
+}

@@ -148,6 +148,7 @@ def NN_ConvOp : NN_ConvolutionOp<"conv"> {
                        geometry, kernel);
   let results = (outs NN_FactorTensor:$output);
   let assemblyFormat = "$input `,` $weight " # geometryFormat;
+  let hasCanonicalizer = 1;
 }
 
 def NN_ConvBackwardInputOp : NN_ConvolutionOp<"conv_backward_input"> {
