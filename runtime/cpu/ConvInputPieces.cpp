@@ -26,9 +26,11 @@ static int64_t countPieces(const ConvShape &whole) {
 static bool isInPieces(const ConvShape &whole) {
   // Products that a core does in 20 us.
   constexpr int64_t leastWork = 1 << 20;
-  const Type type = whole.src.data_type();
-  return whole.isOfOneImage() && whole.groups == 1 &&
-         (type == Type::f32 || type == Type::bf16) && !whole.hasSlowTypes() &&
+  const auto isFloat = [](const MemoryDesc &desc) {
+    return desc.data_type() == Type::f32;
+  };
+  return whole.isOfOneImage() && whole.groups == 1 && isFloat(whole.src) &&
+         isFloat(whole.weights) && isFloat(whole.dst) &&
          whole.algorithm == dnnl::algorithm::convolution_direct &&
          whole.tileEdge == 0 &&
          KernelBuilder::elementCount(whole.weights.dims()) *
@@ -93,7 +95,7 @@ static Range sharePieces(const Pieces &pieces, KernelBuilder &builder) {
 static MemoryDesc packedWeights(const ConvShape &whole, const Pieces &pieces) {
   const uint64_t bytes = sumOfWeights(pieces);
   demandPacked(bytes, whole.packedBytes);
-  return numbersIn(bytes, whole.weights.data_type() == Type::bf16);
+  return numbersIn(bytes);
 }
 
 void pp::runtime::buildPackInputPieces(const ConvShape &whole,

@@ -27,8 +27,9 @@ struct ConvInputPiece {
 ///   W   [ packed 0 | packed 1 | packed 2 | packed 3 ]
 ///   dY  read by all
 ///
-/// None for several samples, groups, few channels or little work, and where the
-/// library has no generated code. `whole` is not a part.
+/// None for several samples, groups, few channels, little work and other types
+/// than f32, and where the library has no generated code. `whole` is not a
+/// part.
 std::vector<ConvInputPiece> findInputPieces(const ConvShape &whole,
                                             KernelBuilder &builder);
 
