@@ -123,6 +123,18 @@ std::string pp::runtime::divideKernel(const std::string &descriptor,
     if (std::string divided = divideKernel(descriptor, threads, 2 * threads);
         !divided.empty())
       return divided;
+    // There may be fewer samples, channels or tiles than threads: then some of
+    // these do nothing.
+    unsigned last = threads;
+    for (const unsigned fewer :
+         {threads * 3 / 4, threads / 2, threads / 4, 2u}) {
+      if (fewer < 2 || fewer >= last)
+        continue;
+      last = fewer;
+      if (std::string divided = divideKernel(descriptor, fewer, fewer);
+          !divided.empty())
+        return divided;
+    }
   } catch (const std::exception &) { // NOLINT(bugprone-empty-catch)
     // The library says what is wrong where the kernel is made.
   }

@@ -646,6 +646,21 @@ TEST(Divided, SharesThePackingOfWeights) {
   }
 }
 
+/// There are two samples, and too little for the others.
+TEST(Divided, HasFewerPartsThanThreadsWhereThereIsNotMore) {
+  setKernelThreads(1);
+  const std::string text =
+      "conv_backward_data src=2x24x9x9 weights=16x24x3x3 dst=2x16x5x5 "
+      "strides=2x2 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1";
+  const std::vector<size_t> floats{800, 3456, 3888};
+  const auto expected = runIn(1, text, floats);
+  for (unsigned threads : {2u, 3u, 4u, 16u}) {
+    const std::string divided = divideKernel(text, threads);
+    ASSERT_EQ(divided, text + " parts=2");
+    EXPECT_EQ(runIn(threads, divided, floats), expected) << threads;
+  }
+}
+
 /// Pieces of channels, groups and outputs: there is only one sample.
 TEST(Divided, SharesOneImage) {
   setKernelThreads(1);
