@@ -437,8 +437,7 @@ ConvShape::ConvShape(Descriptor &descriptor, KernelBuilder &builder,
     if (isDivided && division != Division::Outputs && srcDims[0] == 1 &&
         layout == "channels_last") {
       takeRows(builder);
-    } else if (isDivided && division != Division::Outputs && srcDims[0] == 1 &&
-               groups > 1) {
+    } else if (isDivided && isOfOneImage() && groups > 1) {
       takeGroups(builder);
     } else if (isDivided && division != Division::Samples) {
       takeOutputs(builder);

@@ -675,6 +675,10 @@ TEST(Divided, SharesOneImage) {
                   "dst=1x96x6x6" +
                       rest + "groups=96 bias=0 layout=blocked" + block,
                   false},
+        std::pair{"conv_backward_weights src=1x128x7x7 weights=128x32x3x3 "
+                  "dst=1x128x7x7" +
+                      rest + "groups=4 accumulate=1 layout=blocked" + block,
+                  false},
         std::pair{"conv_forward src=1x32x14x14 weights=50x32x5x5 "
                   "dst=1x50x12x12" +
                       rest + "groups=1 bias=0",
