@@ -18,8 +18,7 @@ bool pp::runtime::isAll(const KernelBuilder::Dims &sizes, int64_t size) {
 static constexpr int64_t outputBlock = 16;
 
 int64_t ConvShape::channelBlock() const {
-  const bool areEights = layout == "blocked8" || layout == "plain";
-  return areEights && tileEdge == 0 && !hasAvx512() ? 8 : 16;
+  return layout == "blocked16" || tileEdge != 0 || hasAvx512() ? 16 : 8;
 }
 
 static int64_t roundUp(int64_t count, int64_t block) {
