@@ -16,8 +16,9 @@ namespace pp::runtime {
 std::string divideKernel(const std::string &descriptor, unsigned threads,
                          unsigned parts) noexcept;
 /// The same in as many parts as there are threads, or in several for each where
-/// that costs nothing, so that fast threads take more of them; the descriptor
-/// itself where there is no way.
+/// that costs nothing, so that fast threads take more of them, or in fewer
+/// where there is too little to share, so that some threads do nothing; the
+/// descriptor itself where there is no way.
 std::string divideKernel(const std::string &descriptor,
                          unsigned threads) noexcept;
 
