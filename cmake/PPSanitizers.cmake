@@ -11,7 +11,7 @@
 if(PP_SANITIZE STREQUAL "address")
   set(pp_unchecked vptr)
   if(NOT PP_BUILD_FUZZERS)
-    string(APPEND pp_unchecked ",null,alignment,object-size,function,return,returns-nonnull-attribute,nonnull-attribute")
+    string(APPEND pp_unchecked ",null,alignment,object-size,pointer-overflow,function,return,returns-nonnull-attribute,nonnull-attribute")
   endif()
   add_compile_options(-fsanitize=address,undefined -fno-sanitize=${pp_unchecked} -fno-sanitize-recover=undefined
                       -fno-omit-frame-pointer)
