@@ -30,6 +30,15 @@ struct Case {
   int64_t groupChannels = 1;
 };
 
+void PrintTo(const Case &given, std::ostream *out) {
+  *out << given.samples << "x" << given.channels;
+  for (const ImageAxes *axes : {&given.image, &given.window, &given.strides,
+                                &given.dilations, &given.padding})
+    *out << " " << (*axes)[0] << "x" << (*axes)[1] << "x" << (*axes)[2];
+  *out << " " << static_cast<int>(given.x) << " " << static_cast<int>(given.y)
+       << (given.isShort ? " bf16 " : " f32 ") << given.groupChannels;
+}
+
 ImagePlaces placesOf(Places places, int64_t channels, const ImageAxes &axes) {
   const int64_t pixel = places == Places::Plain          ? 1
                         : places == Places::ChannelsLast ? channels

@@ -142,6 +142,10 @@ Dims denseStrides(const Dims &dims) {
   return strides;
 }
 
+static void PrintTo(const MatmulCase &p, std::ostream *out) {
+  *out << join(p.a) << " by " << join(p.b);
+}
+
 class MatmulTest : public testing::TestWithParam<MatmulCase> {};
 
 TEST_P(MatmulTest, MatchesLoops) {
@@ -801,6 +805,10 @@ struct PoolCase {
   }
 };
 
+static void PrintTo(const PoolCase &p, std::ostream *out) {
+  *out << p.text("pool");
+}
+
 class PoolTest : public testing::TestWithParam<PoolCase> {};
 
 TEST_P(PoolTest, Maximum) {
@@ -938,6 +946,12 @@ struct AttentionCase {
   std::string layout;
   int64_t gap = 0;
 };
+
+static void PrintTo(const AttentionCase &p, std::ostream *out) {
+  *out << join({p.batch, p.heads, p.rows, p.columns, p.width, p.valueWidth})
+       << (p.isCausal ? " causal " : " ") << p.type << " " << p.layout
+       << " gap " << p.gap;
+}
 
 /// A tensor batch x head x row x column in the layout of a case.
 struct Laid {

@@ -25,6 +25,8 @@ struct Fault {
   std::function<void(ordered_json &)> apply;
 };
 
+void PrintTo(const Fault &fault, std::ostream *out) { *out << fault.expected; }
+
 class PlanFaultTest : public testing::TestWithParam<Fault> {};
 
 TEST_P(PlanFaultTest, NamesThePath) {

@@ -99,6 +99,10 @@ struct Divided {
   std::vector<size_t> floats; // of each tensor
 };
 
+void PrintTo(const Divided &divided, std::ostream *out) {
+  *out << divided.descriptor;
+}
+
 class DividedTest : public ::testing::TestWithParam<Divided> {};
 
 /// The tensors after a run in `threads` threads, which start from the same

@@ -113,6 +113,8 @@ struct BadJson {
   const char *text, *error;
 };
 
+void PrintTo(const BadJson &bad, std::ostream *out) { *out << bad.error; }
+
 class ClusterErrors : public testing::TestWithParam<BadJson> {};
 
 TEST_P(ClusterErrors, nameThePath) {

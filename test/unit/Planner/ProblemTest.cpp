@@ -103,6 +103,8 @@ struct Bad {
   const char *graph, *rest, *error;
 };
 
+void PrintTo(const Bad &bad, std::ostream *out) { *out << bad.error; }
+
 class ProblemErrors : public testing::TestWithParam<Bad> {};
 
 /// Reading or solving the problem fails with this message.
