@@ -1,4 +1,5 @@
-# Precompiled headers of what uses no MLIR: the runtime, the planner and their tests. (PPMLIR.cmake has that of MLIR.)
+# Precompiled headers of what uses no MLIR: the runtime, the planner and their tests. (PPMLIR.cmake has that of MLIR,
+# and pp_kernels one that nothing else uses.)
 #
 #   pp_reuse_header(<target> <owner>)    owner: pp_std_pch, pp_test_pch or pp_pch
 #   pp_test_options(<target>)            for whatever uses pp_test_pch

@@ -19,6 +19,16 @@
 
 using namespace pp::runtime;
 
+namespace toy {
+/// Cuts and schedule, and how many micro-batches are recomputed.
+static void PrintTo(const Options &options, std::ostream *out) {
+  for (int cut : options.cuts)
+    *out << cut << " ";
+  *out << (options.oneForwardOneBackward ? "1f1b " : "gpipe ")
+       << (options.split ? "split " : "whole ") << options.recompute;
+}
+} // namespace toy
+
 namespace {
 
 struct RunResult {
@@ -121,23 +131,12 @@ std::vector<toy::Options> allOptions() {
   return all;
 }
 
-/// Its cuts and schedule, and how many micro-batches are recomputed.
-std::string nameOf(const toy::Options &options) {
-  std::string name;
-  for (int cut : options.cuts)
-    name += std::to_string(cut) + " ";
-  return name + (options.oneForwardOneBackward ? "1f1b " : "gpipe ") +
-         (options.split ? "split " : "whole ") +
-         std::to_string(options.recompute);
-}
-
 class ScheduleTest
     : public testing::TestWithParam<std::tuple<DeviceSetup, toy::Options>> {};
 
 TEST_P(ScheduleTest, SameBitsAsOneStage) {
   RunResult expected = train(toy::Options{}, 5);
   auto [setup, options] = GetParam();
-  SCOPED_TRACE(nameOf(options));
   for (bool overlap : {false, true}) {
     RunResult actual = train(options, 5, setup, overlap);
     expectSameBits(actual, expected);
