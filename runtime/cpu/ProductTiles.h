@@ -8,6 +8,8 @@ namespace pp::runtime {
 
 /// The columns of a panel of b.
 inline constexpr int64_t panelColumns = 16;
+/// The terms of a chain, which the bits of a product depend on.
+inline constexpr int64_t chainTerms = 768;
 
 /// c = a b, or c += a b where `isAdded`, for a block of rows of a and of
 /// columns of b. The rows of a are `aStride` numbers apart; where that is 0,
@@ -25,8 +27,12 @@ using MultiplyBlock = void(const float *a, int64_t aStride, const float *b,
 struct ProductTiles {
   int64_t rows;
   MultiplyBlock *multiplyBlock;
-  /// The same where the first two caches do not hold b: asks for it ahead.
+  /// The same where the first two caches do not hold b: asks for it ahead, or
+  /// reads several panels at once.
   MultiplyBlock *multiplyFar;
+  /// Fewer rows wait for memory whatever they do (measured on Cascade Lake and
+  /// Zen 3).
+  int64_t fewestFarRows;
 };
 
 /// 6 x 16 numbers in twelve registers of AVX2.

@@ -149,4 +149,4 @@ static void multiplyBlock(const float *a, int64_t aStride, const float *b,
 }
 
 const ProductTiles pp::runtime::productTilesAvx512 = {
-    tileRows, multiplyBlock<false>, multiplyBlock<true>};
+    tileRows, multiplyBlock<false>, multiplyBlock<true>, /*fewestFarRows=*/6};

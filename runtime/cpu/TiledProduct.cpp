@@ -18,8 +18,6 @@ using namespace pp::runtime;
 /// Of a panel of a; a multiple of the rows of all tiles.
 static constexpr int64_t mostTileRows = 12;
 static constexpr int64_t rowChunk = 1024;
-/// Terms of a chain, which the bits depend on.
-static constexpr int64_t termBlock = 768;
 
 static int64_t roundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -282,6 +280,15 @@ std::optional<MatrixTileProduct> TiledProduct::inMatrixTiles() const {
   return product;
 }
 
+std::optional<FewRowsProduct> TiledProduct::ofFewRows() const {
+  const bool areSingle = a.type == DataType::F32 && b.type == DataType::F32;
+  if (isPacked || !areSingle || !isDirect())
+    return std::nullopt;
+  return FewRowsProduct::find(m, k, n, {a.rowStride, a.columnStride},
+                              {b.rowStride, b.columnStride},
+                              {c.rowStride, c.columnStride}, isAdded);
+}
+
 std::optional<MatrixSums> TiledProduct::together(int64_t most) const {
   if (!batch.empty() || !isAdded || isPacked || !inMatrixTiles())
     return std::nullopt;
@@ -310,7 +317,7 @@ struct Places {
 
 static Places measurePlaces(int64_t m, int64_t k, int64_t columns,
                             int64_t columnGroup, bool isDirect, bool isBRead) {
-  int64_t terms = std::min(k, termBlock);
+  int64_t terms = std::min(k, chainTerms);
   return {uint64_t((terms + panelColumns) *
                    roundUp(std::min(m, rowChunk), mostTileRows)),
           isBRead ? uint64_t(terms * panelColumns)
@@ -319,10 +326,9 @@ static Places measurePlaces(int64_t m, int64_t k, int64_t columns,
 }
 
 bool TiledProduct::areRowsFew() const {
-  // Fewer wait for memory whatever they do (measured on Cascade Lake).
-  constexpr int64_t fewest = 6, most = 60;
-  return isPacked && m >= fewest && m <= most && a.type == DataType::F32 &&
-         b.type == DataType::F32;
+  constexpr int64_t most = 60;
+  return isPacked && m >= tiles->fewestFarRows && m <= most &&
+         a.type == DataType::F32 && b.type == DataType::F32;
 }
 
 TiledProduct::Group TiledProduct::group() const {
@@ -343,6 +349,8 @@ bool TiledProduct::isReadInPlace() const {
 
 uint64_t TiledProduct::getScratchpadBytes() const {
   if (auto product = inMatrixTiles())
+    return product->getScratchpadBytes();
+  if (auto product = ofFewRows())
     return product->getScratchpadBytes();
   Places places = measurePlaces(m, k, columnsAtOnce(), group().columns,
                                 isDirect(), isReadInPlace());
@@ -486,7 +494,7 @@ void TiledProduct::multiplyFewRows(const char *aData, const Block &block,
                                    const Panels &panels, float *copied,
                                    float *to, int64_t pitch) const {
   const int64_t stride = block.terms + panelColumns;
-  const bool areCopied = block.column > 0 && k <= termBlock;
+  const bool areCopied = block.column > 0 && k <= chainTerms;
   const float *from = reinterpret_cast<const float *>(aData) +
                       block.row * a.rowStride + block.term * a.columnStride;
   if (!areCopied)
@@ -506,7 +514,7 @@ void TiledProduct::multiply(const char *aData, const char *bData,
                            packedA, to, pitch);
   const int64_t rowBlock = group().rows, packBlock = 2 * rowBlock;
   const bool isLater = block.term > 0 || (isAdded && isDirect());
-  const bool areRowsPacked = block.column > 0 && k <= termBlock;
+  const bool areRowsPacked = block.column > 0 && k <= chainTerms;
   for (int64_t width, column = 0; column < block.columns; column += width) {
     const Panels panels = readColumns(bData, block, column, packedB);
     width = panels.width;
@@ -526,6 +534,10 @@ void TiledProduct::runOne(const char *aData, const char *bData, char *cData,
                           char *scratchpad, bool isContinued) const {
   if (auto product = inMatrixTiles())
     return product->run(aData, bData, cData, scratchpad, isContinued);
+  if (auto product = ofFewRows())
+    return product->run(reinterpret_cast<const float *>(aData),
+                        reinterpret_cast<const float *>(bData),
+                        reinterpret_cast<float *>(cData), scratchpad);
   const int64_t columnBlock = columnsAtOnce();
   Places places = measurePlaces(m, k, columnBlock, group().columns, isDirect(),
                                 isReadInPlace());
@@ -544,8 +556,8 @@ void TiledProduct::runOne(const char *aData, const char *bData, char *cData,
                       sizeOf(c.type);
       float *target = isDirect() ? reinterpret_cast<float *>(own) : sums;
       const int64_t pitch = isDirect() ? c.rowStride : columnBlock;
-      for (block.term = 0; block.term < k; block.term += termBlock) {
-        block.terms = std::min(termBlock, k - block.term);
+      for (block.term = 0; block.term < k; block.term += chainTerms) {
+        block.terms = std::min(chainTerms, k - block.term);
         multiply(aData, bData, block, packedA, packedB, target, pitch);
       }
       if (c.type == DataType::F32 && !isDirect())

@@ -20,6 +20,7 @@
 #ifndef PP_RUNTIME_CPU_TILEDPRODUCT_H
 #define PP_RUNTIME_CPU_TILEDPRODUCT_H
 
+#include "cpu/FewRowsProduct.h"
 #include "cpu/MatrixTileProduct.h"
 #include "cpu/MatrixTileSums.h"
 #include "cpu/ProductTiles.h"
@@ -121,6 +122,8 @@ private:
   /// One product of the batch in matrix tiles, if it is of bf16 and there are
   /// such tiles.
   std::optional<MatrixTileProduct> inMatrixTiles() const;
+  /// One product of the batch of few rows or columns, if it is of f32.
+  std::optional<FewRowsProduct> ofFewRows() const;
   bool isTiny() const;
   void multiplyTiny(const float *a, const float *b, float *c) const;
   void runOne(const char *a, const char *b, char *c, char *scratchpad,

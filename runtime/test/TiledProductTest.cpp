@@ -195,6 +195,27 @@ TEST_P(TiledProductTest, HasThemOfFewTerms) {
           isPacked);
 }
 
+/// Of few rows or columns, whose other factor is read where it lies, or several
+/// panels of it at once.
+TEST_P(TiledProductTest, HasThemOfFewRows) {
+  std::minstd_rand random(13);
+  constexpr DataType type = DataType::F32;
+  for (int round = 0; round < 300; ++round) {
+    int64_t few = 1 + random() % 4, many = 1 + random() % 150;
+    const int64_t k = 1 + random() % (round % 3 == 0 ? 1700 : 100);
+    const bool isPacked = round % 3 == 1;
+    if (random() % 2)
+      std::swap(few, many);
+    check(tiles(), random, type, type, type, few, k, many, random() % 2,
+          isPacked);
+    if (HasFatalFailure())
+      return;
+  }
+  // Several strips of columns, and columns that no cache holds.
+  for (int64_t rows : {1, 2, 3, 1})
+    check(tiles(), random, type, type, type, rows, 900, 5000, rows == 2, false);
+}
+
 /// Of so few numbers that they are multiplied one by one.
 TEST_P(TiledProductTest, HasThemOfAFewNumbers) {
   std::minstd_rand random(3);
