@@ -15,29 +15,67 @@ using namespace pp::runtime;
 using Type = KernelBuilder::Type;
 using Range = KernelBuilder::Range;
 
+/// Whether a product of all that windows see can be: of f32, with channels that
+/// lie together.
+static bool isReadable(const ConvShape &whole, const PixelRows &rows,
+                       ConvDirection direction) {
+  constexpr int64_t block = 8; // the smallest
+  const bool isForward = direction == ConvDirection::Forward;
+  return TiledProduct::isPreferred(DataType::F32) && whole.groups == 1 &&
+         whole.weights.data_type() == Type::f32 &&
+         whole.src.data_type() == Type::f32 &&
+         whole.dst.data_type() == Type::f32 &&
+         whole.algorithm == dnnl::algorithm::convolution_direct &&
+         whole.tileEdge == 0 && (isForward || !rows.hasStrides()) &&
+         rows.written().channels % panelColumns == 0 &&
+         rows.read().places.hasTogether(block) &&
+         rows.written().places.hasTogether(block);
+}
+
+/// Weights that are not in the second cache, for as few pixels as a product
+/// reads ahead for (measured on Cascade Lake and Emerald Rapids, where the
+/// library is faster otherwise).
+static bool areWeightsFar(const ConvShape &whole, const PixelRows &rows) {
+  constexpr int64_t fewest = 6, most = 60;
+  constexpr size_t largeWeights = 1 << 20;
+  return hasAvx512() && whole.weights.get_size() >= largeWeights &&
+         rows.rows() >= fewest && rows.rows() <= most &&
+         rows.read().channels % panelColumns == 0 &&
+         rows.read().places.hasTogether(panelColumns) &&
+         rows.written().places.hasTogether(panelColumns);
+}
+
+/// Windows that reach so far that the library has no generated code for them:
+/// its products are slower, and parts of them have other bits (measured on Zen
+/// 3).
+static bool isOfProducts(const ConvShape &whole, const PixelRows &rows,
+                         ConvDirection direction) {
+  constexpr int64_t farthest = 7, fewest = 16;
+  bool isFar = false;
+  const size_t axes = whole.strides.size();
+  const KernelBuilder::Dims window = whole.weights.dims();
+  for (size_t axis = 0; axis < axes; ++axis)
+    isFar |= (window[window.size() - axes + axis] - 1) *
+                 (whole.dilations[axis] + 1) >=
+             farthest;
+  if (!isFar || rows.read().channels == 1 || rows.rows() < fewest)
+    return false;
+  ConvShape shape = whole;
+  KernelBuilder alone;
+  return direction == ConvDirection::Forward
+             ? isPlainCode(describeForward(shape, alone))
+             : isPlainCode(describeBackwardData(shape, alone));
+}
+
 bool pp::runtime::packsForFewPixels(Descriptor &descriptor,
                                     KernelBuilder &builder,
                                     ConvDirection direction) {
-  // As many as a product reads ahead for, and weights that are not in the
-  // second cache (measured on Cascade Lake and Emerald Rapids, where the
-  // library is faster otherwise).
-  constexpr int64_t fewest = 6, most = 60;
-  constexpr size_t largeWeights = 1 << 20;
   const ConvShape whole(descriptor, builder, Division::None);
-  if (!hasAvx512() || !TiledProduct::isPreferred(DataType::F32) ||
-      whole.groups != 1 || whole.weights.data_type() != Type::f32 ||
-      whole.src.data_type() != Type::f32 ||
-      whole.dst.data_type() != Type::f32 ||
-      whole.algorithm != dnnl::algorithm::convolution_direct ||
-      whole.tileEdge != 0 || whole.weights.get_size() < largeWeights)
+  if (whole.groups != 1)
     return false;
-  const PixelRows few(whole, direction);
-  const bool isForward = direction == ConvDirection::Forward;
-  return (isForward || !few.hasStrides()) && few.rows() >= fewest &&
-         few.rows() <= most && few.read().channels % panelColumns == 0 &&
-         few.written().channels % panelColumns == 0 &&
-         few.read().places.hasTogether(panelColumns) &&
-         few.written().places.hasTogether(panelColumns);
+  const PixelRows rows(whole, direction);
+  return isReadable(whole, rows, direction) &&
+         (areWeightsFar(whole, rows) || isOfProducts(whole, rows, direction));
 }
 
 /// Whether it is one of a single channel that the library has nothing but loops
@@ -63,10 +101,10 @@ bool pp::runtime::isOfFewPixels(Descriptor &descriptor, KernelBuilder &builder,
   if (whole.groups != 1)
     return false;
   // Larger windows have their places in another order than the copies.
-  const bool isReadable =
+  const bool areInOrder =
       whole.packedBytes != 0 ||
       countOf(KernelBuilder::imageAxes(whole.weights.dims(), 2, 1)) == 1;
-  if (isReadable && packsForFewPixels(descriptor, builder, direction))
+  if (areInOrder && packsForFewPixels(descriptor, builder, direction))
     return true;
   return direction == ConvDirection::Forward && isOfLoops(whole);
 }
@@ -82,7 +120,9 @@ static Share findShare(const PixelRows &few, KernelBuilder &builder) {
   Share all{{0, few.rows()}, {0, few.written().channels}};
   if (builder.isWhole())
     return all;
-  if (few.read().channels == 1)
+  // Whose copies are of all channels.
+  constexpr int64_t manyRows = 60;
+  if (few.read().channels == 1 || few.rows() > manyRows)
     all.rows = builder.share(few.rows());
   else
     all.channels = builder.share(few.written().channels, panelColumns);

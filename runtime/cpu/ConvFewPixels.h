@@ -16,8 +16,8 @@
 //           └──────────────────┘└────────┴────────┘  activation
 //
 // So is a convolution of one channel with a window of hundreds of places, for
-// which oneDNN 2.6 has nothing but loops: some pixels at a time, which threads
-// share.
+// which oneDNN 2.6 has nothing but loops, or with a window that reaches farther
+// than its generated code: some pixels at a time, which threads share.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_CPU_CONVFEWPIXELS_H

@@ -1,24 +1,24 @@
 //===- PixelRows.cpp ------------------------------------------------------===//
 #include "cpu/PixelRows.h"
+#include "cpu/Processor.h"
 #include "cpu/TransposeRows.h"
 
 #include <cstring>
 
 using namespace pp::runtime;
 
-/// Channels of an image that lie together in any of its layouts, but for plain
-/// ones.
-static constexpr int64_t together = 16;
-static_assert(together == panelColumns);
+/// Channels that are packed at once.
+static constexpr int64_t together = panelColumns;
 
 void PixelRows::copyPixel(const float *pixel, float *row) const {
   if (from.places.isChannelsLast()) {
     std::memcpy(row, pixel, from.channels * sizeof(float));
     return;
   }
-  for (int64_t channel = 0; channel < from.channels; channel += together)
+  const int64_t block = from.places.blockChannels;
+  for (int64_t channel = 0; channel < from.channels; channel += block)
     std::memcpy(row + channel, pixel + from.places.offsetOfChannel(channel),
-                together * sizeof(float));
+                block * sizeof(float));
 }
 
 const float *PixelRows::readRows(const float *x, Range some,
@@ -68,9 +68,8 @@ void PixelRows::writeRows(Range some, Range channels,
                           float *y) const {
   if (isWrittenInPlace() && epilogue.isEmpty())
     return;
-  const int64_t atOnce = isWrittenInPlace()                ? channels.count
-                         : to.places.hasTogether(together) ? together
-                                                           : 1;
+  const int64_t atOnce =
+      isWrittenInPlace() ? channels.count : to.places.blockChannels;
   const int64_t pitch = resultPitch(channels);
   for (int64_t row = 0; row < some.count; ++row) {
     const int64_t index = some.begin + row;
@@ -136,18 +135,59 @@ PixelRows::packChannels(int64_t first, const float *weights,
     }
 }
 
+/// Brings a panel's columns, term by term, to where `placeOf` says that a term
+/// is; `from` is the first column, in one piece.
+template <typename PlaceOf>
+static void packTerms(const float *from, int64_t columnStride, int64_t terms,
+                      float *panel, const PlaceOf &placeOf) {
+  constexpr int64_t atOnce = 4;
+  for (int64_t lane = 0; lane < panelColumns; lane += atOnce) {
+    const float *own = from + lane * columnStride;
+    float *to = panel + lane;
+    int64_t term = 0;
+    for (; term + atOnce <= terms; term += atOnce) {
+      __m128 rows[atOnce];
+      for (int64_t i = 0; i < atOnce; ++i)
+        rows[i] = _mm_loadu_ps(own + i * columnStride + term);
+      _MM_TRANSPOSE4_PS(rows[0], rows[1], rows[2], rows[3]);
+      for (int64_t i = 0; i < atOnce; ++i)
+        _mm_storeu_ps(to + placeOf(term + i) * panelColumns, rows[i]);
+    }
+    for (; term < terms; ++term)
+      for (int64_t i = 0; i < atOnce; ++i)
+        to[placeOf(term) * panelColumns + i] = own[i * columnStride + term];
+  }
+}
+
+void PixelRows::packPanel(int64_t first, const float *weights,
+                          float *panel) const {
+  const int64_t places = countOf(window);
+  if (isForward())
+    return packTerms(weights + first * terms(), terms(), terms(), panel,
+                     [&](int64_t term) {
+                       return term % places * from.channels + term / places;
+                     });
+  for (int64_t output = 0; output < from.channels; ++output)
+    packTerms(weights + (output * to.channels + first) * places, places, places,
+              panel,
+              [&](int64_t place) { return place * from.channels + output; });
+}
+
 void PixelRows::packWeights(Range channels, const float *weights,
                             float *packed) const {
   packed += channels.begin * terms();
   if (isOfSinglePlaces())
     return makeProduct(channels, rows())
         .packColumns(weights + channels.begin * (isForward() ? terms() : 1),
-                     packed);
+                   packed);
   for (int64_t first = 0; first < channels.count; first += panelColumns) {
     float *panel = packed + first * terms();
-    if (isForward())
-      packOutputs(channels.begin + first, weights, panel);
+    const int64_t channel = channels.begin + first;
+    if (!hasAvx512() || from.channels % together != 0)
+      packPanel(channel, weights, panel);
+    else if (isForward())
+      packOutputs(channel, weights, panel);
     else
-      packChannels(channels.begin + first, weights, panel);
+      packChannels(channel, weights, panel);
   }
 }

@@ -125,6 +125,9 @@ private:
     return isWrittenInPlace() ? to.places.axes[2] : channels.count;
   }
   void copyPixel(const float *pixel, float *row) const;
+  /// A panel of packed weights, of 16 channels from `first` on; the others need
+  /// AVX-512, and whole blocks of 16 channels.
+  void packPanel(int64_t first, const float *weights, float *panel) const;
   void packOutputs(int64_t first, const float *weights, float *panel) const;
   void packChannels(int64_t first, const float *weights, float *panel) const;
 

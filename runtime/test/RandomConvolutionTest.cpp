@@ -400,6 +400,38 @@ TEST(RandomKernels, ConvolveFewChannels) {
   checkInAllLayouts({signal, picture, three, holes, four, eight});
 }
 
+/// Windows that reach farther than the library's generated code.
+TEST(RandomKernels, ConvolveFarWindows) {
+  Convolution large;
+  large.channels = 3;
+  large.outputs = 16;
+  large.image = {40, 37};
+  large.window = {11, 10};
+  large.strides = {4, 3};
+  large.dilations = {1, 1};
+  large.padLow = {2, 3};
+  large.padHigh = {3, 2};
+  large.result = {9, 11};
+
+  Convolution apart;
+  apart.channels = 16;
+  apart.outputs = 32;
+  apart.image = apart.result = {9, 11};
+  apart.window = {3, 3};
+  apart.strides = {1, 1};
+  apart.dilations = {8, 5};
+  apart.padLow = apart.padHigh = {8, 5};
+
+  Convolution few = apart;
+  few.channels = 32;
+  few.outputs = 16;
+  few.image = few.result = {4, 5};
+  few.samples = 3;
+
+  checkInAllLayouts({large, apart, few}, /*seeds=*/2,
+                    {"channels_last", "blocked8", "blocked16"});
+}
+
 /// Of a single image, gradients are made in pieces of channels, which threads
 /// share as they share groups and outputs.
 TEST(RandomKernels, ConvolveOneImage) {
