@@ -50,7 +50,7 @@ static bool areWeightsFar(const ConvShape &whole, const PixelRows &rows) {
 /// 3).
 static bool isOfProducts(const ConvShape &whole, const PixelRows &rows,
                          ConvDirection direction) {
-  constexpr int64_t farthest = 7, fewest = 16;
+  constexpr int64_t farthest = 7, fewest = 32;
   bool isFar = false;
   const size_t axes = whole.strides.size();
   const KernelBuilder::Dims window = whole.weights.dims();
@@ -100,12 +100,13 @@ bool pp::runtime::isOfFewPixels(Descriptor &descriptor, KernelBuilder &builder,
   const ConvShape whole(descriptor, builder, Division::None);
   if (whole.groups != 1)
     return false;
-  // Larger windows have their places in another order than the copies.
-  const bool areInOrder =
-      whole.packedBytes != 0 ||
-      countOf(KernelBuilder::imageAxes(whole.weights.dims(), 2, 1)) == 1;
-  if (areInOrder && packsForFewPixels(descriptor, builder, direction))
-    return true;
+  const PixelRows rows(whole, direction);
+  if (isReadable(whole, rows, direction)) {
+    const bool areReady = whole.packedBytes != 0 || rows.areWeightsInOrder();
+    if ((areReady && areWeightsFar(whole, rows)) ||
+        isOfProducts(whole, rows, direction))
+      return true;
+  }
   return direction == ConvDirection::Forward && isOfLoops(whole);
 }
 
@@ -140,10 +141,16 @@ void pp::runtime::buildFewPixels(const ConvShape &whole,
                                  ConvDirection direction,
                                  const ConvEpilogue &epilogue,
                                  KernelBuilder &builder) {
-  const PixelRows few(whole, direction);
-  if (whole.packedBytes != 0)
-    demandPacked(measurePackedFewPixels(whole, direction), whole.packedBytes);
+  const bool arePacked = whole.packedBytes != 0;
+  const uint64_t packedBytes = measurePackedFewPixels(whole, direction);
+  if (arePacked)
+    demandPacked(packedBytes, whole.packedBytes);
+  PixelRows few(whole, direction);
+  const bool arePackedHere = !arePacked && !few.areWeightsInOrder();
+  if (arePackedHere)
+    few.setPacked();
   const Share share = findShare(few, builder);
+  const uint64_t ownBytes = arePackedHere ? alignUp(packedBytes) : 0;
   const int64_t atOnce = std::min(share.rows.count, few.rowsAtOnce());
   const int64_t rest = share.rows.count % atOnce;
   const TiledProduct product = few.makeProduct(share.channels, atOnce);
@@ -157,10 +164,14 @@ void pp::runtime::buildFewPixels(const ConvShape &whole,
         auto at = [&](int tensor) {
           return static_cast<float *>(tensors[tensor]);
         };
-        auto *copy = static_cast<char *>(scratchpad);
+        auto *ordered = static_cast<float *>(scratchpad);
+        auto *copy = static_cast<char *>(scratchpad) + ownBytes;
         char *other = copy + few.copyBytes();
         char *own = other + few.resultBytes(share.channels);
-        const float *weights = at(1) + few.weightsOf(share.channels);
+        if (arePackedHere)
+          few.packWeights(share.channels, at(1), ordered);
+        const float *weights =
+            (arePackedHere ? ordered : at(1)) + few.weightsOf(share.channels);
         const int64_t end = share.rows.begin + share.rows.count;
         for (int64_t row = share.rows.begin; row < end; row += atOnce) {
           const Range some{row, std::min(atOnce, end - row)};
@@ -175,7 +186,7 @@ void pp::runtime::buildFewPixels(const ConvShape &whole,
                         at(result));
         }
       },
-      few.copyBytes() + few.resultBytes(share.channels) +
+      ownBytes + few.copyBytes() + few.resultBytes(share.channels) +
           std::max(product.getScratchpadBytes(), last.getScratchpadBytes()));
 }
 

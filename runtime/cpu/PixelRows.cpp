@@ -179,7 +179,7 @@ void PixelRows::packWeights(Range channels, const float *weights,
   if (isOfSinglePlaces())
     return makeProduct(channels, rows())
         .packColumns(weights + channels.begin * (isForward() ? terms() : 1),
-                   packed);
+                     packed);
   for (int64_t first = 0; first < channels.count; first += panelColumns) {
     float *panel = packed + first * terms();
     const int64_t channel = channels.begin + first;

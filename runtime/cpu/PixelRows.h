@@ -64,6 +64,13 @@ public:
   int64_t rows() const { return samples * to.pixels(); }
   int64_t terms() const { return countOf(window) * from.channels; }
   bool isOfSinglePlaces() const { return countOf(window) == 1; }
+  /// Whether weights that are not packed are those of the copies, place by
+  /// place and channel by channel.
+  bool areWeightsInOrder() const {
+    return isOfSinglePlaces() || (from.channels == 1 && isForward());
+  }
+  /// Takes weights as packWeights() leaves them.
+  void setPacked() { isPacked = true; }
   bool hasStrides() const { return countOf(steps) != 1; }
 
   /// How many rows are multiplied at a time: of many, those whose copies a
