@@ -132,10 +132,76 @@ static Share findShare(const PixelRows &few, KernelBuilder &builder) {
 
 uint64_t pp::runtime::measurePackedFewPixels(const ConvShape &whole,
                                              ConvDirection direction) {
-  const PixelRows few(whole, direction);
-  return few.makeProduct({0, few.written().channels}, few.rows())
-      .getPackedBytes();
+  return PixelRows(whole, direction).getPackedBytes();
 }
+
+namespace {
+/// The products of some rows at a time, and of some channels.
+class RowProducts {
+public:
+  /// The last rows may be fewer.
+  RowProducts(const PixelRows &few, const Share &share)
+      : few(few), channels(share.channels),
+        atOnce(std::min(share.rows.count, few.rowsAtOnce())),
+        whole(few.makeProduct(channels, atOnce)),
+        last(few.makeProduct(channels, countLast(share.rows.count))) {}
+
+  int64_t rowsAtOnce() const { return atOnce; }
+  uint64_t getScratchpadBytes() const {
+    return few.copyBytes() + placeBytes() +
+           std::max(whole.getScratchpadBytes(), last.getScratchpadBytes());
+  }
+  /// Rows of y lie as PixelRows::placeRows says.
+  void run(const float *x, const float *weights, Range some, float *y,
+           char *scratchpad) const {
+    auto *copy = reinterpret_cast<float *>(scratchpad);
+    scratchpad += few.copyBytes();
+    if (few.isByPlaces())
+      return addPlaces(x, weights, some, copy, y, scratchpad);
+    const TiledProduct &product = some.count == atOnce ? whole : last;
+    product.run(few.readRows(x, some, copy), weights, y, scratchpad);
+  }
+
+private:
+  int64_t countLast(int64_t rows) const {
+    return rows % atOnce == 0 ? atOnce : rows % atOnce;
+  }
+  uint64_t sumBytes() const {
+    return alignUp(atOnce * channels.count * sizeof(float));
+  }
+  uint64_t placeBytes() const {
+    return few.isByPlaces() ? sumBytes() + alignUp(atOnce * sizeof(int64_t))
+                            : 0;
+  }
+  void addPlaces(const float *x, const float *weights, Range some, float *copy,
+                 float *y, char *scratchpad) const {
+    auto *sums = reinterpret_cast<float *>(scratchpad);
+    auto *seeing = reinterpret_cast<int64_t *>(scratchpad + sumBytes());
+    char *own = scratchpad + placeBytes();
+    const int64_t pitch = few.resultPitch(channels);
+    for (int64_t row = 0; row < some.count; ++row)
+      std::fill_n(y + row * pitch, channels.count, 0.0F);
+    for (int64_t place = 0; place < few.places(); ++place) {
+      const int64_t count = few.readPlace(x, some, place, copy, seeing);
+      if (count == 0)
+        continue;
+      few.makeProduct(channels, count)
+          .run(copy, weights + place * few.weightsOfPlace(), sums, own);
+      for (int64_t i = 0; i < count; ++i) {
+        const float *from = sums + i * channels.count;
+        float *to = y + seeing[i] * pitch;
+        for (int64_t channel = 0; channel < channels.count; ++channel)
+          to[channel] += from[channel];
+      }
+    }
+  }
+
+  PixelRows few;
+  Range channels;
+  int64_t atOnce;
+  TiledProduct whole, last;
+};
+} // namespace
 
 void pp::runtime::buildFewPixels(const ConvShape &whole,
                                  ConvDirection direction,
@@ -151,11 +217,8 @@ void pp::runtime::buildFewPixels(const ConvShape &whole,
     few.setPacked();
   const Share share = findShare(few, builder);
   const uint64_t ownBytes = arePackedHere ? alignUp(packedBytes) : 0;
-  const int64_t atOnce = std::min(share.rows.count, few.rowsAtOnce());
-  const int64_t rest = share.rows.count % atOnce;
-  const TiledProduct product = few.makeProduct(share.channels, atOnce);
-  const TiledProduct last =
-      few.makeProduct(share.channels, rest == 0 ? atOnce : rest);
+  const uint64_t resultBytes = few.resultBytes(share.channels);
+  const RowProducts products(few, share);
   const int residual = epilogue.hasBias ? 3 : 2;
   const int result = epilogue.hasResidual ? residual + 1 : residual;
   builder.setFunction(
@@ -165,29 +228,25 @@ void pp::runtime::buildFewPixels(const ConvShape &whole,
           return static_cast<float *>(tensors[tensor]);
         };
         auto *ordered = static_cast<float *>(scratchpad);
-        auto *copy = static_cast<char *>(scratchpad) + ownBytes;
-        char *other = copy + few.copyBytes();
-        char *own = other + few.resultBytes(share.channels);
+        char *other = static_cast<char *>(scratchpad) + ownBytes;
         if (arePackedHere)
           few.packWeights(share.channels, at(1), ordered);
         const float *weights =
             (arePackedHere ? ordered : at(1)) + few.weightsOf(share.channels);
         const int64_t end = share.rows.begin + share.rows.count;
+        const int64_t atOnce = products.rowsAtOnce();
         for (int64_t row = share.rows.begin; row < end; row += atOnce) {
           const Range some{row, std::min(atOnce, end - row)};
           float *y = few.placeRows(at(result), some, share.channels,
                                    reinterpret_cast<float *>(other));
-          const float *rows =
-              few.readRows(at(0), some, reinterpret_cast<float *>(copy));
-          (some.count == atOnce ? product : last).run(rows, weights, y, own);
+          products.run(at(0), weights, some, y, other + resultBytes);
           few.writeRows(some, share.channels, epilogue,
                         epilogue.hasBias ? at(2) : nullptr,
                         epilogue.hasResidual ? at(residual) : nullptr, y,
                         at(result));
         }
       },
-      ownBytes + few.copyBytes() + few.resultBytes(share.channels) +
-          std::max(product.getScratchpadBytes(), last.getScratchpadBytes()));
+      ownBytes + resultBytes + products.getScratchpadBytes());
 }
 
 void pp::runtime::buildPackFewPixels(const ConvShape &whole,
@@ -197,9 +256,9 @@ void pp::runtime::buildPackFewPixels(const ConvShape &whole,
     throw DescriptorError("key 'packed' is missing");
   demandPacked(measurePackedFewPixels(whole, direction), whole.packedBytes);
   const PixelRows few(whole, direction);
+  const Range channels = builder.share(few.written().channels, panelColumns);
   builder.setFunction(describePacking(whole, DataType::F32),
-                      [few, channels = findShare(few, builder).channels](
-                          void *const *tensors, void *) {
+                      [few, channels](void *const *tensors, void *) {
                         few.packWeights(channels,
                                         static_cast<const float *>(tensors[0]),
                                         static_cast<float *>(tensors[1]));

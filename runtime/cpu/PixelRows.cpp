@@ -10,6 +10,26 @@ using namespace pp::runtime;
 /// Channels that are packed at once.
 static constexpr int64_t together = panelColumns;
 
+bool PixelRows::seesLittle() const {
+  // A product of fewer channels has too few terms.
+  constexpr int64_t fewestChannels = 64;
+  bool hasHoles = false;
+  int64_t seen = 1, all = 1; // pixels, at all places
+  for (size_t axis = 0; axis < steps.size(); ++axis) {
+    hasHoles |= distances[axis] > 1 || distances[axis] < -1;
+    int64_t ofAxis = 0;
+    for (int64_t place = 0; place < window[axis]; ++place)
+      for (int64_t at = 0; at < to.extents[axis]; ++at) {
+        const int64_t pixel =
+            begin[axis] + at * steps[axis] + place * distances[axis];
+        ofAxis += pixel >= 0 && pixel < from.extents[axis];
+      }
+    seen *= ofAxis;
+    all *= window[axis] * to.extents[axis];
+  }
+  return hasHoles && from.channels >= fewestChannels && 4 * seen <= 3 * all;
+}
+
 void PixelRows::copyPixel(const float *pixel, float *row) const {
   if (from.places.isChannelsLast()) {
     std::memcpy(row, pixel, from.channels * sizeof(float));
@@ -34,11 +54,7 @@ const float *PixelRows::readRows(const float *x, Range some,
     const ImageAxes at = splitIndex(index % to.pixels(), to.extents);
     for (int64_t first = 0; first < countOf(window);
          first += run, row += run * from.channels) {
-      const ImageAxes place = splitIndex(first, window);
-      ImageAxes seen;
-      for (size_t axis = 0; axis < seen.size(); ++axis)
-        seen[axis] = begin[axis] + at[axis] * steps[axis] +
-                     place[axis] * distances[axis];
+      ImageAxes seen = seenAt(at, splitIndex(first, window));
       const bool isInside = seen[0] >= 0 && seen[0] < from.extents[0] &&
                             seen[1] >= 0 && seen[1] < from.extents[1];
       // Those of the run that are inside: [low, high).
@@ -60,6 +76,26 @@ const float *PixelRows::readRows(const float *x, Range some,
     }
   }
   return copy;
+}
+
+int64_t PixelRows::readPlace(const float *x, Range some, int64_t place,
+                             float *copy, int64_t *seeing) const {
+  const ImageAxes own = splitIndex(place, window);
+  int64_t count = 0;
+  for (int64_t i = 0; i < some.count; ++i) {
+    const int64_t index = some.begin + i;
+    const ImageAxes seen =
+        seenAt(splitIndex(index % to.pixels(), to.extents), own);
+    bool isInside = true;
+    for (size_t axis = 0; axis < seen.size(); ++axis)
+      isInside &= seen[axis] >= 0 && seen[axis] < from.extents[axis];
+    if (!isInside)
+      continue;
+    copyPixel(x + from.placeOf(index / to.pixels(), seen),
+              copy + count * from.channels);
+    seeing[count++] = i;
+  }
+  return count;
 }
 
 void PixelRows::writeRows(Range some, Range channels,
@@ -161,29 +197,29 @@ static void packTerms(const float *from, int64_t columnStride, int64_t terms,
 
 void PixelRows::packPanel(int64_t first, const float *weights,
                           float *panel) const {
-  const int64_t places = countOf(window);
+  const int64_t count = places();
+  const int64_t ofPlace =
+      isByPlaces() ? weightsOfPlace() / panelColumns : from.channels;
   if (isForward())
-    return packTerms(weights + first * terms(), terms(), terms(), panel,
-                     [&](int64_t term) {
-                       return term % places * from.channels + term / places;
-                     });
+    return packTerms(
+        weights + first * terms(), terms(), terms(), panel,
+        [&](int64_t term) { return term % count * ofPlace + term / count; });
   for (int64_t output = 0; output < from.channels; ++output)
-    packTerms(weights + (output * to.channels + first) * places, places, places,
-              panel,
-              [&](int64_t place) { return place * from.channels + output; });
+    packTerms(weights + (output * to.channels + first) * count, count, count,
+              panel, [&](int64_t place) { return place * ofPlace + output; });
 }
 
 void PixelRows::packWeights(Range channels, const float *weights,
                             float *packed) const {
-  packed += channels.begin * terms();
+  packed += channels.begin * termsAtOnce();
   if (isOfSinglePlaces())
     return makeProduct(channels, rows())
         .packColumns(weights + channels.begin * (isForward() ? terms() : 1),
                      packed);
   for (int64_t first = 0; first < channels.count; first += panelColumns) {
-    float *panel = packed + first * terms();
+    float *panel = packed + first * termsAtOnce();
     const int64_t channel = channels.begin + first;
-    if (!hasAvx512() || from.channels % together != 0)
+    if (!hasAvx512() || from.channels % together != 0 || isByPlaces())
       packPanel(channel, weights, panel);
     else if (isForward())
       packOutputs(channel, weights, panel);

@@ -2,7 +2,10 @@
 //
 // The matrix on the left of a product that is a convolution, or the gradient of
 // its image: what each pixel sees, by places of the window and channels, copied
-// where it does not lie so. ConvFewPixels.h has a drawing.
+// where it does not lie so. ConvFewPixels.h has a drawing. Where holes of the
+// window are as large as the image, many see nothing but padding at most
+// places: then each place has a product of its own, of those that see the image
+// there.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_CPU_PIXELROWS_H
@@ -38,6 +41,7 @@ public:
       begin[axis] = isForward() ? -padding[axis] : padding[axis];
       distances[axis] = (dilations[axis] + 1) * (isForward() ? 1 : -1);
     }
+    areByPlaces = seesLittle();
   }
 
   struct Image {
@@ -73,20 +77,27 @@ public:
   void setPacked() { isPacked = true; }
   bool hasStrides() const { return countOf(steps) != 1; }
 
+  /// Whether each place of the window has a product of its own.
+  bool isByPlaces() const { return areByPlaces; }
+
   /// How many rows are multiplied at a time: of many, those whose copies a
   /// cache has.
   int64_t rowsAtOnce() const {
-    constexpr int64_t fewest = 60, numbers = 96 << 10;
-    return std::min(rows(), std::max(fewest, numbers / terms()));
+    constexpr int64_t fewest = 60, fewestSeen = 256, numbers = 96 << 10;
+    return std::min(rows(), std::max(isByPlaces() ? fewestSeen : fewest,
+                                     numbers / termsAtOnce()));
   }
 
-  /// Of some of the channels that are written, and so many rows.
+  /// Of some of the channels that are written, and so many rows; by places one
+  /// of them, whose result is dense.
   TiledProduct makeProduct(Range channels, int64_t count) const {
     const bool areRows = isForward();
+    const int64_t own = termsAtOnce();
+    const int64_t pitch = isByPlaces() ? channels.count : resultPitch(channels);
     TiledProduct product(
-        {}, count, terms(), channels.count, {DataType::F32, terms(), 1, {}},
+        {}, count, own, channels.count, {DataType::F32, own, 1, {}},
         {DataType::F32, areRows ? 1 : to.channels, areRows ? terms() : 1, {}},
-        {DataType::F32, resultPitch(channels), 1, {}}, /*isAdded=*/false);
+        {DataType::F32, pitch, 1, {}}, /*isAdded=*/false);
     if (isPacked)
       product.setPacked();
     return product;
@@ -94,11 +105,19 @@ public:
   /// The first weight of these channels, for makeProduct().
   int64_t weightsOf(Range channels) const {
     const bool areRows = isPacked || isForward();
-    return channels.begin * (areRows ? terms() : 1);
+    return channels.begin * (areRows ? termsAtOnce() : 1);
+  }
+  /// By places: from the weights of one to those of the next.
+  int64_t weightsOfPlace() const { return to.channels * from.channels; }
+  int64_t places() const { return countOf(window); }
+  uint64_t getPackedBytes() const {
+    return makeProduct({0, to.channels}, rows()).getPackedBytes() *
+           (isByPlaces() ? places() : 1);
   }
 
   uint64_t copyBytes() const {
-    return isInPlace() ? 0 : alignUp(rowsAtOnce() * terms() * sizeof(float));
+    return isInPlace() ? 0
+                       : alignUp(rowsAtOnce() * termsAtOnce() * sizeof(float));
   }
   uint64_t resultBytes(Range channels) const {
     return isWrittenInPlace()
@@ -107,6 +126,10 @@ public:
   }
   /// What some pixels see, a row for each: x itself, or a copy.
   const float *readRows(const float *x, Range some, float *copy) const;
+  /// What those of some pixels that see the image at a place see there. Writes
+  /// which these are, of `some`, and returns how many.
+  int64_t readPlace(const float *x, Range some, int64_t place, float *copy,
+                    int64_t *seeing) const;
   /// Where the product writes these rows: y itself, or other memory.
   float *placeRows(float *y, Range some, Range channels, float *other) const {
     return isWrittenInPlace()
@@ -120,6 +143,11 @@ public:
 
   void packWeights(Range channels, const float *weights, float *packed) const;
 
+  /// From row to row of what placeRows() returns.
+  int64_t resultPitch(Range channels) const {
+    return isWrittenInPlace() ? to.places.axes[2] : channels.count;
+  }
+
 private:
   bool isForward() const { return direction == ConvDirection::Forward; }
   /// Whether the rows are x as it lies.
@@ -128,9 +156,15 @@ private:
            from.extents == to.extents && begin == ImageAxes{0, 0, 0};
   }
   bool isWrittenInPlace() const { return to.places.isChannelsLast(); }
-  int64_t resultPitch(Range channels) const {
-    return isWrittenInPlace() ? to.places.axes[2] : channels.count;
+  int64_t termsAtOnce() const { return isByPlaces() ? from.channels : terms(); }
+  ImageAxes seenAt(const ImageAxes &at, const ImageAxes &place) const {
+    ImageAxes seen;
+    for (size_t axis = 0; axis < seen.size(); ++axis)
+      seen[axis] =
+          begin[axis] + at[axis] * steps[axis] + place[axis] * distances[axis];
+    return seen;
   }
+  bool seesLittle() const;
   void copyPixel(const float *pixel, float *row) const;
   /// A panel of packed weights, of 16 channels from `first` on; the others need
   /// AVX-512, and whole blocks of 16 channels.
@@ -142,7 +176,7 @@ private:
   int64_t samples;
   ImageAxes window;
   Image from, to;
-  bool isPacked;
+  bool isPacked, areByPlaces = false;
   /// A pixel sees, at a place of the window, the pixel
   /// begin + its coordinates * steps + the place's * distances.
   ImageAxes steps, begin, distances;

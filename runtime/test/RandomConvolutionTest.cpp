@@ -414,8 +414,9 @@ TEST(RandomKernels, ConvolveFarWindows) {
   large.result = {9, 11};
 
   Convolution apart;
-  apart.channels = 16;
-  apart.outputs = 32;
+  // Most pixels see nothing but padding at most places.
+  apart.channels = 64;
+  apart.outputs = 16;
   apart.image = apart.result = {9, 11};
   apart.window = {3, 3};
   apart.strides = {1, 1};
@@ -424,7 +425,6 @@ TEST(RandomKernels, ConvolveFarWindows) {
 
   Convolution few = apart;
   few.channels = 32;
-  few.outputs = 16;
   few.image = few.result = {4, 5};
   few.samples = 3;
 
