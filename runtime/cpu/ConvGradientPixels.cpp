@@ -32,6 +32,27 @@ bool ConvGradientPixels::isPreferred(const Shape &shape) {
          places > step && shape.outputs * places >= fewestUses * step;
 }
 
+/// Whether a pixel of the result sees the image at a place of an axis.
+static bool sees(const ConvGradientPixels::Shape &shape, size_t axis,
+                 int64_t place, int64_t at) {
+  const int64_t pixel = at * shape.strides[axis] - shape.padding[axis] +
+                        place * shape.dilations[axis];
+  return pixel >= 0 && pixel < shape.image[axis];
+}
+
+bool ConvGradientPixels::seesLittle(const Shape &shape) {
+  int64_t seen = 1, all = 1;
+  for (size_t axis = 0; axis < 3; ++axis) {
+    int64_t ofAxis = 0;
+    for (int64_t place = 0; place < shape.window[axis]; ++place)
+      for (int64_t at = 0; at < shape.result[axis]; ++at)
+        ofAxis += sees(shape, axis, place, at);
+    seen *= ofAxis;
+    all *= shape.window[axis] * shape.result[axis];
+  }
+  return 3 * seen <= 2 * all;
+}
+
 int64_t ConvGradientPixels::blocks() const {
   return divideUp(shape.channels, lanes);
 }
@@ -41,7 +62,8 @@ int64_t ConvGradientPixels::tiles() const {
   return divideUp(shape.outputs, 2 * tileOutputs) * 2;
 }
 
-ConvGradientPixels::ConvGradientPixels(const Shape &shape) : shape(shape) {
+ConvGradientPixels::ConvGradientPixels(const Shape &shape)
+    : shape(shape), isByPlaces(seesLittle(shape)) {
   splitIntoBands();
   const Band &largest = bands.front();
   for (size_t axis = 0; axis < 3; ++axis)
@@ -56,7 +78,8 @@ ConvGradientPixels::ConvGradientPixels(const Shape &shape) : shape(shape) {
   samplePitch = extents[0] * pitches[0];
   blockNumbers = largest.samples * samplePitch;
   constexpr int64_t inL2 = (128 << 10) / sizeof(float);
-  blocksAtOnce = std::clamp<int64_t>(inL2 / blockNumbers, 1, blocks());
+  const int64_t fewest = isByPlaces ? mostColumns : 1;
+  blocksAtOnce = std::min(std::max(inL2 / blockNumbers, fewest), blocks());
   for (int64_t place = 0; place < countOf(shape.window); ++place) {
     ImageAxes at = splitIndex(place, shape.window);
     for (size_t axis = 0; axis < 3; ++axis)
@@ -230,26 +253,19 @@ void ConvGradientPixels::packBlock(const float *x, const Band &band,
       }
 }
 
-namespace {
-/// Pixels of a band, line by line: `offsets` of x.
-struct Lines {
-  const int64_t *offsets;
-  int64_t count, width;
-};
-} // namespace
-
 /// Adds the products of tiles of four outputs with columns, or writes them.
 /// `dyPitch`, `sumPitch`: from the numbers of dY, and from the sums, of one
 /// tile to those of the next.
 template <int columnCount, int tileCount>
-PP_AVX2 static void multiplyTile(const float *const *x, const float *dy,
-                                 int64_t dyPitch, const Lines &lines,
-                                 bool isFirst, float *sums, int64_t sumPitch) {
+PP_AVX2 static void
+multiplyTile(const float *const *x, const float *dy, int64_t dyPitch,
+             const ConvGradientPixels::Lines &lines, bool isFirst, float *sums,
+             int64_t sumPitch, int64_t columnStep) {
   constexpr int outputs = tileCount * tileOutputs;
   __m256 all[outputs][columnCount];
   auto place = [&](int output, int column) {
     return sums + output / tileOutputs * sumPitch +
-           (column * tileOutputs + output % tileOutputs) * lanes;
+           (column * columnStep * tileOutputs + output % tileOutputs) * lanes;
   };
 #pragma unroll
   for (int output = 0; output < outputs; ++output)
@@ -257,12 +273,15 @@ PP_AVX2 static void multiplyTile(const float *const *x, const float *dy,
     for (int column = 0; column < columnCount; ++column)
       all[output][column] = _mm256_setzero_ps();
   // One loop: between two, the sums would be copied from register to register.
-  const int64_t *next = lines.offsets;
+  const ConvGradientPixels::Line *next = lines.all.data();
+  const float *factors = dy;
   int64_t offset = 0, left = 0;
 #pragma clang loop unroll(disable)
-  for (int64_t pixel = lines.count * lines.width; pixel > 0; --pixel) {
+  for (int64_t pixel = lines.pixels(); pixel > 0; --pixel) {
     if (left == 0) {
-      offset = *next++;
+      offset = next->x;
+      factors = dy + next->dy;
+      ++next;
       left = lines.width;
     }
     __m256 right[columnCount];
@@ -272,14 +291,14 @@ PP_AVX2 static void multiplyTile(const float *const *x, const float *dy,
 #pragma unroll
     for (int output = 0; output < outputs; ++output) {
       const __m256 factor = _mm256_broadcast_ss(
-          dy + output / tileOutputs * dyPitch + output % tileOutputs);
+          factors + output / tileOutputs * dyPitch + output % tileOutputs);
 #pragma unroll
       for (int column = 0; column < columnCount; ++column)
         all[output][column] =
             _mm256_fmadd_ps(factor, right[column], all[output][column]);
     }
     offset += lanes;
-    dy += tileOutputs;
+    factors += tileOutputs;
     --left;
   }
 #pragma unroll
@@ -293,32 +312,56 @@ PP_AVX2 static void multiplyTile(const float *const *x, const float *dy,
     }
 }
 
+ConvGradientPixels::Lines ConvGradientPixels::findLines(const Band &band,
+                                                        int64_t firstPlace,
+                                                        int64_t count) const {
+  // Between the first and the last of each axis that a place sees.
+  ImageAxes begin = band.count, end = {0, 0, 0};
+  const int64_t placeCount = countOf(shape.window);
+  for (int64_t i = 0; i < count; ++i) {
+    const ImageAxes place =
+        splitIndex((firstPlace + i) % placeCount, shape.window);
+    for (size_t axis = 0; axis < 3; ++axis)
+      for (int64_t at = 0; at < band.count[axis]; ++at)
+        if (sees(shape, axis, place[axis], band.begin[axis] + at)) {
+          begin[axis] = std::min(begin[axis], at);
+          end[axis] = std::max(end[axis], at + 1);
+        }
+  }
+  Lines lines;
+  lines.width = std::max<int64_t>(end[2] - begin[2], 0);
+  if (lines.width == 0)
+    return lines;
+  for (int64_t sample = 0; sample < band.samples; ++sample)
+    for (int64_t z = begin[0]; z < end[0]; ++z)
+      for (int64_t y = begin[1]; y < end[1]; ++y)
+        lines.all.push_back(
+            {sample * samplePitch + z * shape.strides[0] * pitches[0] +
+                 y * shape.strides[1] * pitches[1] + begin[2] * lanes,
+             (((sample * band.count[0] + z) * band.count[1] + y) *
+                  band.count[2] +
+              begin[2]) *
+                 tileOutputs});
+  return lines;
+}
+
 void ConvGradientPixels::multiply(const float *rows, const float *packed,
                                   const Band &band, int64_t firstBlock,
                                   int64_t count, float *sums) const {
-  std::vector<int64_t> offsets;
-  for (int64_t sample = 0; sample < band.samples; ++sample)
-    for (int64_t z = 0; z < band.count[0]; ++z)
-      for (int64_t y = 0; y < band.count[1]; ++y)
-        offsets.push_back(sample * samplePitch +
-                          z * shape.strides[0] * pitches[0] +
-                          y * shape.strides[1] * pitches[1]);
-  const Lines lines{offsets.data(), static_cast<int64_t>(offsets.size()),
-                    band.count[2]};
   const int64_t placeCount = countOf(shape.window), all = count * placeCount;
   const int64_t tilePitch = columns() * tileOutputs * lanes;
   const int64_t rowPitch = band.pixels() * tileOutputs;
   const bool isFirst = &band == &bands.front();
   sums += firstBlock * placeCount * tileOutputs * lanes;
-  for (int64_t column = 0; column < all;) {
-    // Two and two, rather than three and one.
-    const int64_t left = all - column;
-    const int64_t width =
-        left == mostColumns + 1 ? 2 : std::min(left, mostColumns);
+  // Columns of a tile are places of a block, or blocks at one place.
+  const int64_t step = isByPlaces ? placeCount : 1;
+  auto add = [&](int64_t column, int64_t width) {
+    const Lines lines =
+        findLines(band, column % placeCount, isByPlaces ? 1 : width);
     std::array<const float *, mostColumns> x{};
     for (int64_t i = 0; i < width; ++i)
-      x[i] = packed + (column + i) / placeCount * blockNumbers +
-             places[(column + i) % placeCount];
+      x[i] = packed + (column + i * step) / placeCount * blockNumbers +
+             places[(column + i * step) % placeCount];
     auto *multiply = width == 3   ? multiplyTile<3, 1>
                      : width == 2 ? multiplyTile<2, 1>
                                   : multiplyTile<1, 2>;
@@ -326,9 +369,16 @@ void ConvGradientPixels::multiply(const float *rows, const float *packed,
     for (int64_t tile = 0; tile < tiles(); tile += together)
       multiply(x.data(), rows + tile * rowPitch, rowPitch, lines, isFirst,
                sums + tile * tilePitch + column * tileOutputs * lanes,
-               tilePitch);
-    column += width;
-  }
+               tilePitch, step);
+  };
+  const int64_t ofStep = isByPlaces ? count : all;
+  for (int64_t first = 0; first < step; ++first)
+    for (int64_t width, i = 0; i < ofStep; i += width) {
+      // Two and two, rather than three and one.
+      const int64_t left = ofStep - i;
+      width = left == mostColumns + 1 ? 2 : std::min(left, mostColumns);
+      add(first + i * step, width);
+    }
 }
 
 void ConvGradientPixels::writeSums(const float *sums, float *gradient) const {

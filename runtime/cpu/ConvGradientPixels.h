@@ -1,5 +1,4 @@
-//===- ConvGradientPixels.h - Gradients of weights with AVX2 -----*- C++
-//-*-===//
+//===- ConvGradientPixels.h - Gradients of weights with AVX2 ----*- C++ -*-===//
 //
 // For processors without AVX-512, where oneDNN 2.6 makes gradients of weights
 // of f32 at two thirds of the peak, at a third where windows have holes or a
@@ -19,7 +18,9 @@
 // Twelve registers have the sums of 4 outputs and 3 columns while all pixels of
 // the band pass: three numbers of eight lanes and four that are broadcast are
 // read for twelve multiplications. With a stride along rows, every second pixel
-// of x comes first, and then the others.
+// of x comes first, and then the others. Rows and ends of rows at which the
+// columns see nothing but padding are left out, which changes no sum; where
+// that are many, the columns of a tile are three blocks at the same place.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_CPU_CONVGRADIENTPIXELS_H
@@ -42,8 +43,22 @@ public:
   /// Whether that is faster than the library on this processor (measured on
   /// Zen 3).
   static bool isPreferred(const Shape &shape);
+  /// Whether most pixels see nothing but padding at most places of the window.
+  static bool seesLittle(const Shape &shape);
 
   explicit ConvGradientPixels(const Shape &shape);
+
+  /// Some pixels of a row of a band: where packed x and dY have the first.
+  struct Line {
+    int64_t x, dy;
+  };
+  /// As many pixels of each.
+  struct Lines {
+    std::vector<Line> all;
+    int64_t width = 0;
+
+    int64_t pixels() const { return static_cast<int64_t>(all.size()) * width; }
+  };
 
   /// A multiple of 64.
   uint64_t getScratchpadBytes() const;
@@ -73,6 +88,9 @@ private:
   };
 
   void splitIntoBands();
+  /// The pixels of a band that see the image at some of the window's places,
+  /// one after the other.
+  Lines findLines(const Band &band, int64_t firstPlace, int64_t count) const;
   /// Whether a place of the window sees this pixel of an axis of a band, or
   /// others as far from it as the stride says.
   bool isSeen(size_t axis, int64_t at) const;
@@ -97,6 +115,7 @@ private:
   void writeSums(const float *sums, float *gradient) const;
 
   Shape shape;
+  bool isByPlaces; ///< columns of a tile are blocks at one place
   std::vector<Band> bands;
   // Of a packed block, for the largest band:
   ImageAxes extents; // pixels of x that it sees, along rows of each phase

@@ -137,8 +137,10 @@ findGradientOfPixels(const ConvShape &whole) {
     return std::nullopt;
   auto sizes =
       whole.groups > 1 ? whole.gradientOfGroup() : whole.gradientProduct();
-  if (!sizes || !ConvGradientPixels::isPreferred(*sizes) ||
-      (whole.groups == 1 && ConvGradientProduct::isPreferred(*sizes)))
+  if (!sizes || !ConvGradientPixels::isPreferred(*sizes))
+    return std::nullopt;
+  if (whole.groups == 1 && ConvGradientProduct::isPreferred(*sizes) &&
+      !ConvGradientPixels::seesLittle(*sizes))
     return std::nullopt;
   return sizes;
 }

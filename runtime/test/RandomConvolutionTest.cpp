@@ -428,7 +428,14 @@ TEST(RandomKernels, ConvolveFarWindows) {
   few.image = few.result = {4, 5};
   few.samples = 3;
 
-  checkInAllLayouts({large, apart, few}, /*seeds=*/2,
+  // The gradient of the weights, too, place by place.
+  Convolution many = apart;
+  many.channels = 32;
+  many.image = many.result = {23, 24};
+  many.dilations = {17, 15};
+  many.padLow = many.padHigh = {17, 15};
+
+  checkInAllLayouts({large, apart, few, many}, /*seeds=*/2,
                     {"channels_last", "blocked8", "blocked16"});
 }
 
