@@ -32,22 +32,12 @@ bool ConvGradientPixels::isPreferred(const Shape &shape) {
          places > step && shape.outputs * places >= fewestUses * step;
 }
 
-/// Whether a pixel of the result sees the image at a place of an axis.
-static bool sees(const ConvGradientPixels::Shape &shape, size_t axis,
-                 int64_t place, int64_t at) {
-  const int64_t pixel = at * shape.strides[axis] - shape.padding[axis] +
-                        place * shape.dilations[axis];
-  return pixel >= 0 && pixel < shape.image[axis];
-}
-
 bool ConvGradientPixels::seesLittle(const Shape &shape) {
   int64_t seen = 1, all = 1;
   for (size_t axis = 0; axis < 3; ++axis) {
-    int64_t ofAxis = 0;
-    for (int64_t place = 0; place < shape.window[axis]; ++place)
-      for (int64_t at = 0; at < shape.result[axis]; ++at)
-        ofAxis += sees(shape, axis, place, at);
-    seen *= ofAxis;
+    seen *=
+        countSeen(-shape.padding[axis], shape.strides[axis], shape.result[axis],
+                  shape.dilations[axis], shape.window[axis], shape.image[axis]);
     all *= shape.window[axis] * shape.result[axis];
   }
   return 3 * seen <= 2 * all;
@@ -321,17 +311,30 @@ ConvGradientPixels::Lines ConvGradientPixels::findLines(const Band &band,
   for (int64_t i = 0; i < count; ++i) {
     const ImageAxes place =
         splitIndex((firstPlace + i) % placeCount, shape.window);
-    for (size_t axis = 0; axis < 3; ++axis)
-      for (int64_t at = 0; at < band.count[axis]; ++at)
-        if (sees(shape, axis, place[axis], band.begin[axis] + at)) {
-          begin[axis] = std::min(begin[axis], at);
-          end[axis] = std::max(end[axis], at + 1);
-        }
+    for (size_t axis = 0; axis < 3; ++axis) {
+      // A pixel that is `before` or more sees the first of the image, or
+      // others.
+      const int64_t before =
+          shape.padding[axis] - place[axis] * shape.dilations[axis];
+      auto atBand = [&](int64_t pixel) {
+        const int64_t first =
+            divideUp(std::max<int64_t>(pixel, 0), shape.strides[axis]);
+        return std::clamp<int64_t>(first - band.begin[axis], 0,
+                                   band.count[axis]);
+      };
+      const int64_t low = atBand(before);
+      const int64_t high = atBand(shape.image[axis] + before);
+      if (low < high) {
+        begin[axis] = std::min(begin[axis], low);
+        end[axis] = std::max(end[axis], high);
+      }
+    }
   }
   Lines lines;
   lines.width = std::max<int64_t>(end[2] - begin[2], 0);
   if (lines.width == 0)
     return lines;
+  lines.all.reserve(band.samples * band.count[0] * band.count[1]);
   for (int64_t sample = 0; sample < band.samples; ++sample)
     for (int64_t z = begin[0]; z < end[0]; ++z)
       for (int64_t y = begin[1]; y < end[1]; ++y)

@@ -28,6 +28,19 @@ struct ImagePlaces {
   }
 };
 
+/// How often a pixel of an axis sees one that is there at a place of a window,
+/// of all pixels and places: it sees begin + pixel * step + place * distance.
+inline int64_t countSeen(int64_t begin, int64_t step, int64_t pixels,
+                         int64_t distance, int64_t places, int64_t extent) {
+  int64_t count = 0;
+  for (int64_t place = 0; place < places; ++place)
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+      const int64_t at = begin + pixel * step + place * distance;
+      count += at >= 0 && at < extent;
+    }
+  return count;
+}
+
 /// Windows that move over images: what convolutions and pooling have in common.
 /// `x` are the images, `dy` the gradient of the result.
 struct WindowSizes {

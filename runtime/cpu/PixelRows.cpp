@@ -17,14 +17,8 @@ bool PixelRows::seesLittle() const {
   int64_t seen = 1, all = 1; // pixels, at all places
   for (size_t axis = 0; axis < steps.size(); ++axis) {
     hasHoles |= distances[axis] > 1 || distances[axis] < -1;
-    int64_t ofAxis = 0;
-    for (int64_t place = 0; place < window[axis]; ++place)
-      for (int64_t at = 0; at < to.extents[axis]; ++at) {
-        const int64_t pixel =
-            begin[axis] + at * steps[axis] + place * distances[axis];
-        ofAxis += pixel >= 0 && pixel < from.extents[axis];
-      }
-    seen *= ofAxis;
+    seen *= countSeen(begin[axis], steps[axis], to.extents[axis],
+                      distances[axis], window[axis], from.extents[axis]);
     all *= window[axis] * to.extents[axis];
   }
   return hasHoles && from.channels >= fewestChannels && 4 * seen <= 3 * all;
