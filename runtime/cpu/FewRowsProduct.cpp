@@ -18,8 +18,9 @@ static constexpr int64_t mostRows = 3, lanes = 8;
 static constexpr int64_t stripColumns = 4096;
 
 std::optional<FewRowsProduct>
-FewRowsProduct::find(int64_t m, int64_t k, int64_t n, const Matrix &a,
-                     const Matrix &b, const Matrix &c, bool isAdded) {
+FewRowsProduct::find(int64_t m, int64_t k, int64_t n, const MatrixStrides &a,
+                     const MatrixStrides &b, const MatrixStrides &c,
+                     bool isAdded) {
   FewRowsProduct product(m, k, n, a, b, c, isAdded);
   if (m > mostRows)
     product = product.transposed();
@@ -27,8 +28,8 @@ FewRowsProduct::find(int64_t m, int64_t k, int64_t n, const Matrix &a,
 }
 
 FewRowsProduct FewRowsProduct::transposed() const {
-  auto transpose = [](const Matrix &matrix) {
-    return Matrix{matrix.columnStride, matrix.rowStride};
+  auto transpose = [](const MatrixStrides &matrix) {
+    return MatrixStrides{matrix.column, matrix.row};
   };
   FewRowsProduct result(n, k, m, transpose(b), transpose(a), transpose(c),
                         isAdded);
@@ -39,8 +40,8 @@ FewRowsProduct FewRowsProduct::transposed() const {
 bool FewRowsProduct::fits() const {
   // Fewer are rather packed.
   constexpr int64_t fewest = 16;
-  return m <= mostRows && ((b.columnStride == 1 && n >= fewest) ||
-                           (b.rowStride == 1 && k >= fewest));
+  return m <= mostRows &&
+         ((b.column == 1 && n >= fewest) || (b.row == 1 && k >= fewest));
 }
 
 uint64_t FewRowsProduct::getScratchpadBytes() const {
@@ -52,7 +53,7 @@ void FewRowsProduct::write(const float *chains, int64_t pitch, int64_t column,
   const bool isLater = isAdded || term > 0;
   for (int64_t row = 0; row < m; ++row)
     for (int64_t i = 0; i < columns; ++i) {
-      float &place = to[row * c.rowStride + (column + i) * c.columnStride];
+      float &place = to[row * c.row + (column + i) * c.column];
       const float chain = chains[row * pitch + i];
       place = isLater ? place + chain : chain;
     }
@@ -66,7 +67,7 @@ namespace {
 /// Terms that are added in one pass over chains of some rows.
 struct Terms {
   const float *a;
-  FewRowsProduct::Matrix ofA;
+  MatrixStrides ofA;
   const float *b;
   int64_t bRow;
 };
@@ -82,7 +83,7 @@ PP_AVX2 static void addTerms(const Terms &given, int64_t columns, float *sums,
 #pragma unroll
     for (int term = 0; term < terms; ++term)
       factors[row][term] =
-          given.a[row * given.ofA.rowStride + term * given.ofA.columnStride];
+          given.a[row * given.ofA.row + term * given.ofA.column];
   int64_t column = 0;
   for (; column + lanes <= columns; column += lanes) {
     __m256 chains[rows];
@@ -134,8 +135,7 @@ void FewRowsProduct::addRows(const float *aData, const float *bData,
       for (int64_t count, term = begin; term < end; term += count) {
         count = end - term < several ? 1 : several;
         auto *add = count == 1 ? addOne[m - 1] : addSeveral[m - 1];
-        add({aData + term * a.columnStride, a,
-             bData + term * b.rowStride + column, b.rowStride},
+        add({aData + term * a.column, a, bData + term * b.row + column, b.row},
             columns, sums, pitch, term == begin);
       }
       write(sums, pitch, column, columns, begin, cData);
@@ -168,9 +168,9 @@ PP_AVX2_INLINE void loadTerms(const float *const *columns, int64_t term,
 
 /// Chains of some rows and `groups` times eight columns.
 template <int rows, int groups>
-PP_AVX2 static void
-chainColumns(const float *a, const FewRowsProduct::Matrix &ofA,
-             const float *const *columns, int64_t terms, float *sums) {
+PP_AVX2 static void chainColumns(const float *a, const MatrixStrides &ofA,
+                                 const float *const *columns, int64_t terms,
+                                 float *sums) {
   __m256 chains[rows][groups];
 #pragma unroll
   for (int row = 0; row < rows; ++row)
@@ -185,10 +185,9 @@ chainColumns(const float *a, const FewRowsProduct::Matrix &ofA,
     for (int i = 0; i < 4; ++i)
 #pragma unroll
       for (int row = 0; row < rows; ++row)
-        chains[row][group] =
-            _mm256_fmadd_ps(_mm256_broadcast_ss(a + row * ofA.rowStride +
-                                                (first + i) * ofA.columnStride),
-                            numbers[i], chains[row][group]);
+        chains[row][group] = _mm256_fmadd_ps(
+            _mm256_broadcast_ss(a + row * ofA.row + (first + i) * ofA.column),
+            numbers[i], chains[row][group]);
   };
   // A line of each column: those of more columns may share a place of the
   // cache.
@@ -211,10 +210,9 @@ chainColumns(const float *a, const FewRowsProduct::Matrix &ofA,
           own[5][term], own[6][term], own[7][term]);
 #pragma unroll
       for (int row = 0; row < rows; ++row)
-        chains[row][group] =
-            _mm256_fmadd_ps(_mm256_broadcast_ss(a + row * ofA.rowStride +
-                                                term * ofA.columnStride),
-                            numbers, chains[row][group]);
+        chains[row][group] = _mm256_fmadd_ps(
+            _mm256_broadcast_ss(a + row * ofA.row + term * ofA.column), numbers,
+            chains[row][group]);
     }
 #pragma unroll
   for (int row = 0; row < rows; ++row)
@@ -244,8 +242,8 @@ void FewRowsProduct::addColumns(const float *aData, const float *bData,
       const float *columns[2 * lanes];
       for (int64_t i = 0; i < width; ++i)
         columns[i] =
-            bData + (column + std::min(i, count - 1)) * b.columnStride + begin;
-      chain(aData + begin * a.columnStride, a, columns,
+            bData + (column + std::min(i, count - 1)) * b.column + begin;
+      chain(aData + begin * a.column, a, columns,
             std::min(chainTerms, k - begin), sums);
       write(sums, width, column, count, begin, cData);
     }
@@ -256,7 +254,7 @@ void FewRowsProduct::run(const float *aData, const float *bData, float *cData,
                          void *scratchpad) const {
   if (isTransposed)
     std::swap(aData, bData);
-  if (b.columnStride == 1)
+  if (b.column == 1)
     return addRows(aData, bData, cData, static_cast<float *>(scratchpad));
   addColumns(aData, bData, cData);
 }

@@ -9,6 +9,8 @@
 #ifndef PP_RUNTIME_CPU_FEWROWSPRODUCT_H
 #define PP_RUNTIME_CPU_FEWROWSPRODUCT_H
 
+#include "cpu/MatrixTilePanels.h"
+
 #include <cstdint>
 #include <optional>
 
@@ -20,24 +22,19 @@ namespace pp::runtime {
 /// FMA.
 class FewRowsProduct {
 public:
-  /// In numbers.
-  struct Matrix {
-    int64_t rowStride, columnStride;
-  };
-
   /// Nothing where neither side is as few, or the numbers of the other factor
   /// are not side by side.
-  static std::optional<FewRowsProduct> find(int64_t m, int64_t k, int64_t n,
-                                            const Matrix &a, const Matrix &b,
-                                            const Matrix &c, bool isAdded);
+  static std::optional<FewRowsProduct>
+  find(int64_t m, int64_t k, int64_t n, const MatrixStrides &a,
+       const MatrixStrides &b, const MatrixStrides &c, bool isAdded);
 
   /// A multiple of 64.
   uint64_t getScratchpadBytes() const;
   void run(const float *a, const float *b, float *c, void *scratchpad) const;
 
 private:
-  FewRowsProduct(int64_t m, int64_t k, int64_t n, const Matrix &a,
-                 const Matrix &b, const Matrix &c, bool isAdded)
+  FewRowsProduct(int64_t m, int64_t k, int64_t n, const MatrixStrides &a,
+                 const MatrixStrides &b, const MatrixStrides &c, bool isAdded)
       : m(m), k(k), n(n), a(a), b(b), c(c), isAdded(isAdded) {}
 
   FewRowsProduct transposed() const;
@@ -51,7 +48,7 @@ private:
              int64_t columns, int64_t term, float *c) const;
 
   int64_t m, k, n;
-  Matrix a, b, c;
+  MatrixStrides a, b, c;
   bool isAdded, isTransposed = false;
 };
 

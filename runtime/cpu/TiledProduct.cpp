@@ -280,13 +280,26 @@ std::optional<MatrixTileProduct> TiledProduct::inMatrixTiles() const {
   return product;
 }
 
+bool TiledProduct::isReadAsItLies() const {
+  return a.type == DataType::F32 && b.type == DataType::F32 && !isPacked &&
+         isDirect();
+}
+
 std::optional<FewRowsProduct> TiledProduct::ofFewRows() const {
-  const bool areSingle = a.type == DataType::F32 && b.type == DataType::F32;
-  if (isPacked || !areSingle || !isDirect())
+  if (!isReadAsItLies())
     return std::nullopt;
   return FewRowsProduct::find(m, k, n, {a.rowStride, a.columnStride},
                               {b.rowStride, b.columnStride},
                               {c.rowStride, c.columnStride}, isAdded);
+}
+
+std::optional<FewTermsProduct> TiledProduct::ofFewTerms() const {
+  const MatrixStrides ofB{b.rowStride, b.columnStride};
+  const MatrixStrides ofC{c.rowStride, c.columnStride};
+  if (!isReadAsItLies() || !FewTermsProduct::isPreferred(m, k, n, ofB, ofC))
+    return std::nullopt;
+  return FewTermsProduct(m, k, n, {a.rowStride, a.columnStride}, ofB, ofC,
+                         isAdded);
 }
 
 std::optional<MatrixSums> TiledProduct::together(int64_t most) const {
@@ -534,6 +547,10 @@ void TiledProduct::runOne(const char *aData, const char *bData, char *cData,
                           char *scratchpad, bool isContinued) const {
   if (auto product = inMatrixTiles())
     return product->run(aData, bData, cData, scratchpad, isContinued);
+  if (auto product = ofFewTerms())
+    return product->run(reinterpret_cast<const float *>(aData),
+                        reinterpret_cast<const float *>(bData),
+                        reinterpret_cast<float *>(cData));
   if (auto product = ofFewRows())
     return product->run(reinterpret_cast<const float *>(aData),
                         reinterpret_cast<const float *>(bData),

@@ -21,6 +21,7 @@
 #define PP_RUNTIME_CPU_TILEDPRODUCT_H
 
 #include "cpu/FewRowsProduct.h"
+#include "cpu/FewTermsProduct.h"
 #include "cpu/MatrixTileProduct.h"
 #include "cpu/MatrixTileSums.h"
 #include "cpu/ProductTiles.h"
@@ -124,6 +125,10 @@ private:
   std::optional<MatrixTileProduct> inMatrixTiles() const;
   /// One product of the batch of few rows or columns, if it is of f32.
   std::optional<FewRowsProduct> ofFewRows() const;
+  /// One of few terms, in the same way.
+  std::optional<FewTermsProduct> ofFewTerms() const;
+  /// Whether all three are of f32, and neither factor is packed.
+  bool isReadAsItLies() const;
   bool isTiny() const;
   void multiplyTiny(const float *a, const float *b, float *c) const;
   void runOne(const char *a, const char *b, char *c, char *scratchpad,

@@ -216,6 +216,17 @@ TEST_P(TiledProductTest, HasThemOfFewRows) {
     check(tiles(), random, type, type, type, rows, 900, 5000, rows == 2, false);
 }
 
+/// Of so few terms that writing the result is all that takes time; some are
+/// written past the caches.
+TEST_P(TiledProductTest, HasThemOfFewTermsAndManyNumbers) {
+  std::minstd_rand random(17);
+  constexpr DataType type = DataType::F32;
+  for (int64_t k : {1, 3, 7, 8})
+    check(tiles(), random, type, type, type, 515, k, 530, k == 3, false);
+  for (int64_t columns : {2048, 2050})
+    check(tiles(), random, type, type, type, 2050, 2, columns, false, false);
+}
+
 /// Of so few numbers that they are multiplied one by one.
 TEST_P(TiledProductTest, HasThemOfAFewNumbers) {
   std::minstd_rand random(3);
