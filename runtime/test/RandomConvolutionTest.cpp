@@ -400,6 +400,34 @@ TEST(RandomKernels, ConvolveFewChannels) {
   checkInAllLayouts({signal, picture, three, holes, four, eight});
 }
 
+/// Windows that move by more than a pixel over many channels.
+TEST(RandomKernels, ConvolveManyChannelsWithStrides) {
+  Convolution picture;
+  picture.channels = 64;
+  picture.outputs = 32;
+  picture.samples = 2;
+  picture.image = {9, 13};
+  picture.window = {3, 3};
+  picture.strides = {2, 2};
+  picture.dilations = {1, 1};
+  picture.padLow = picture.padHigh = {1, 1};
+  picture.result = {5, 7};
+
+  Convolution volume = picture;
+  volume.samples = 1;
+  volume.outputs = 16;
+  volume.image = {4, 6, 7};
+  volume.window = {2, 2, 2};
+  volume.strides = {1, 2, 2};
+  volume.dilations = {1, 1, 1};
+  volume.padLow = {0, 0, 1};
+  volume.padHigh = {1, 0, 0};
+  volume.result = {4, 3, 4};
+
+  checkInAllLayouts({picture, volume}, /*seeds=*/2,
+                    {"channels_last", "blocked8", "blocked16"});
+}
+
 /// Windows that reach farther than the library's generated code.
 TEST(RandomKernels, ConvolveFarWindows) {
   Convolution large;
