@@ -1,9 +1,9 @@
 //===- ConvKernels.cpp - `conv_forward`, `conv_backward_data` -------------===//
-#include "cpu/ConvFewPixels.h"
 #include "cpu/ConvGroupKernels.h"
 #include "cpu/ConvInputPieces.h"
 #include "cpu/ConvLibrary.h"
 #include "cpu/ConvOwnKernels.h"
+#include "cpu/ConvPixelProduct.h"
 #include "cpu/PackedWeights.h"
 #include "cpu/SignalConvolution.h"
 
@@ -253,8 +253,9 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
   if (isInOwnTiles)
     division =
         divisionOfTiles(descriptor, builder, Direction::Forward, division);
-  const bool areFew = isOfFewPixels(descriptor, builder, Direction::Forward);
-  if (areFew)
+  const bool isProduct =
+      isPixelProduct(descriptor, builder, Direction::Forward);
+  if (isProduct)
     division = Division::None;
   ConvShape shape(descriptor, builder, division);
   const int64_t samples = descriptor.getDims("src")[0];
@@ -266,8 +267,8 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
     return buildPairs(shape, epilogue, builder);
   if (isOfMatrices)
     return buildMatrixTiles(shape, Direction::Forward, epilogue, builder);
-  if (areFew)
-    return buildFewPixels(shape, Direction::Forward, epilogue, builder);
+  if (isProduct)
+    return buildPixelProduct(shape, Direction::Forward, epilogue, builder);
   ConvForward forward(shape, epilogue, builder);
   const ConvForward::Desc &desc = forward.plain;
   demandEqualParts(shape, desc);
@@ -314,7 +315,7 @@ bool pp::runtime::isConvFused(Descriptor &descriptor, KernelBuilder &builder) {
       isInTiles(descriptor, builder, Direction::Forward) ||
       isForwardInPairs(descriptor, builder) ||
       isInMatrixTiles(descriptor, builder, Direction::Forward) ||
-      isOfFewPixels(descriptor, builder, Direction::Forward))
+      isPixelProduct(descriptor, builder, Direction::Forward))
     return true;
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   return ConvForward(shape, epilogue, builder).isAsFast;
@@ -331,9 +332,9 @@ void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
         builder);
   bool isInOwnTiles = isInTiles(descriptor, builder, Direction::Backward);
   bool isOfMatrices = isInMatrixTiles(descriptor, builder, Direction::Backward);
-  if (isOfFewPixels(descriptor, builder, Direction::Backward))
-    return buildFewPixels(ConvShape(descriptor, builder, Division::None),
-                          Direction::Backward, {}, builder);
+  if (isPixelProduct(descriptor, builder, Direction::Backward))
+    return buildPixelProduct(ConvShape(descriptor, builder, Division::None),
+                             Direction::Backward, {}, builder);
   Division division = Division::Samples;
   if (isInOwnTiles)
     division =
@@ -375,9 +376,9 @@ void pp::runtime::buildPackConvForward(Descriptor &descriptor,
   const bool isInPairs = isForwardInPairs(descriptor, builder);
   const bool isOfMatrices =
       isInMatrixTiles(descriptor, builder, Direction::Forward);
-  if (isOfFewPixels(descriptor, builder, Direction::Forward))
-    return buildPackFewPixels(ConvShape(descriptor, builder, Division::None),
-                              Direction::Forward, builder);
+  if (isPixelProduct(descriptor, builder, Direction::Forward))
+    return buildPackPixelProduct(ConvShape(descriptor, builder, Division::None),
+                                 Direction::Forward, builder);
   ConvShape shape(descriptor, builder, Division::Outputs);
   if (isInPairs)
     return buildPackPairs(shape, builder);
@@ -397,8 +398,8 @@ void pp::runtime::buildPackConvBackwardData(Descriptor &descriptor,
     return buildPackMatrixTiles(ConvShape(descriptor, builder, Division::None),
                                 Direction::Backward, builder);
   ConvShape shape(descriptor, builder, Division::None);
-  if (isOfFewPixels(descriptor, builder, Direction::Backward))
-    return buildPackFewPixels(shape, Direction::Backward, builder);
+  if (isPixelProduct(descriptor, builder, Direction::Backward))
+    return buildPackPixelProduct(shape, Direction::Backward, builder);
   if (const auto pieces = findInputPieces(shape, builder); !pieces.empty())
     return buildPackInputPieces(shape, pieces, builder);
   auto desc = describeBackwardData(shape, builder);
@@ -418,8 +419,8 @@ uint64_t pp::runtime::measurePackedConvForward(Descriptor &descriptor,
     return PairConvolution::getWeightBytes(*shape.forwardPairs());
   if (isInMatrixTiles(descriptor, builder, Direction::Forward))
     return makeMatrixTiles(shape, Direction::Forward).getWeightBytes();
-  if (packsForFewPixels(descriptor, builder, Direction::Forward))
-    return measurePackedFewPixels(
+  if (packsForPixelProduct(descriptor, builder, Direction::Forward))
+    return measurePackedPixelProduct(
         ConvShape(descriptor, builder, Division::None), Direction::Forward);
   auto desc = describeForward(shape, builder);
   return measurePacked(shape.weights, desc.weights_desc());
@@ -436,8 +437,8 @@ uint64_t pp::runtime::measurePackedConvBackwardData(Descriptor &descriptor,
         *shape.inTiles(Direction::Backward));
   if (isInMatrixTiles(descriptor, builder, Direction::Backward))
     return makeMatrixTiles(shape, Direction::Backward).getWeightBytes();
-  if (packsForFewPixels(descriptor, builder, Direction::Backward))
-    return measurePackedFewPixels(shape, Direction::Backward);
+  if (packsForPixelProduct(descriptor, builder, Direction::Backward))
+    return measurePackedPixelProduct(shape, Direction::Backward);
   if (const auto pieces = findInputPieces(shape, builder); !pieces.empty())
     return measurePackedInputPieces(pieces);
   auto desc = describeBackwardData(shape, builder);

@@ -2,8 +2,8 @@
 //
 // The matrix on the left of a product that is a convolution, or the gradient of
 // its image: what each pixel sees, by places of the window and channels, copied
-// where it does not lie so. ConvFewPixels.h has a drawing. Where holes of the
-// window are as large as the image, many see nothing but padding at most
+// where it does not lie so. ConvPixelProduct.h has a drawing. Where holes of
+// the window are as large as the image, many see nothing but padding at most
 // places: then each place has a product of its own, of those that see the image
 // there.
 //

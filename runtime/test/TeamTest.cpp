@@ -146,7 +146,7 @@ std::vector<std::vector<float>> runIn(unsigned threads,
 
 /// A convolution of bf16 applies its activation where it has code for that. The
 /// gradient of one image with windows of 1 is divided where it is a product
-/// (ConvFewPixels.h), and those of some weights are where they are computed
+/// (ConvPixelProduct.h), and those of some weights are where they are computed
 /// pixel by pixel (ConvGradientPixels.h).
 static bool canRun(const std::string &descriptor) {
   if (descriptor.starts_with("conv_backward_data src=1x544x"))

@@ -1,4 +1,4 @@
-//===- ConvFewPixels.h - Few pixels and many weights ------------*- C++ -*-===//
+//===- ConvPixelProduct.h - Convolutions as products ------------*- C++ -*-===//
 //
 // At the end of a convolutional network, images of a sample have 7 x 7 pixels,
 // and weights take megabytes: to read them takes as long as to multiply them.
@@ -15,13 +15,15 @@
 //           │x, 0 outside of it││        y        │  + bias + residual,
 //           └──────────────────┘└────────┴────────┘  activation
 //
-// So is a convolution of one channel with a window of hundreds of places, for
-// which oneDNN 2.6 has nothing but loops, or with a window that reaches farther
-// than its generated code: some pixels at a time, which threads share.
+// So are convolutions for which oneDNN 2.6 has no generated code, or slow one,
+// some pixels at a time, which threads share: of one channel with a window of
+// hundreds of places, with a window that reaches far, and for AVX2 with strides
+// where channels lie together. Where most pixels see nothing but padding at
+// most places of the window, each place has a product of its own (PixelRows.h).
 //
 //===----------------------------------------------------------------------===//
-#ifndef PP_RUNTIME_CPU_CONVFEWPIXELS_H
-#define PP_RUNTIME_CPU_CONVFEWPIXELS_H
+#ifndef PP_RUNTIME_CPU_CONVPIXELPRODUCT_H
+#define PP_RUNTIME_CPU_CONVPIXELPRODUCT_H
 
 #include "cpu/ConvDirection.h"
 #include "cpu/ConvEpilogue.h"
@@ -31,21 +33,21 @@ namespace pp::runtime {
 
 /// Whether a convolution, or the gradient of its image, is computed so, with
 /// the weights that the descriptor has.
-bool isOfFewPixels(Descriptor &descriptor, KernelBuilder &builder,
-                   ConvDirection direction);
+bool isPixelProduct(Descriptor &descriptor, KernelBuilder &builder,
+                    ConvDirection direction);
 /// Whether it is with packed ones.
-bool packsForFewPixels(Descriptor &descriptor, KernelBuilder &builder,
-                       ConvDirection direction);
+bool packsForPixelProduct(Descriptor &descriptor, KernelBuilder &builder,
+                          ConvDirection direction);
 
 /// `whole` is that of the whole kernel; a part has some of the channels that
 /// are written.
-void buildFewPixels(const ConvShape &whole, ConvDirection direction,
-                    const ConvEpilogue &epilogue, KernelBuilder &builder);
-void buildPackFewPixels(const ConvShape &whole, ConvDirection direction,
-                        KernelBuilder &builder);
-uint64_t measurePackedFewPixels(const ConvShape &whole,
-                                ConvDirection direction);
+void buildPixelProduct(const ConvShape &whole, ConvDirection direction,
+                       const ConvEpilogue &epilogue, KernelBuilder &builder);
+void buildPackPixelProduct(const ConvShape &whole, ConvDirection direction,
+                           KernelBuilder &builder);
+uint64_t measurePackedPixelProduct(const ConvShape &whole,
+                                   ConvDirection direction);
 
 } // namespace pp::runtime
 
-#endif // PP_RUNTIME_CPU_CONVFEWPIXELS_H
+#endif // PP_RUNTIME_CPU_CONVPIXELPRODUCT_H

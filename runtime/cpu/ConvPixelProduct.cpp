@@ -1,5 +1,5 @@
-//===- ConvFewPixels.cpp --------------------------------------------------===//
-#include "cpu/ConvFewPixels.h"
+//===- ConvPixelProduct.cpp -----------------------------------------------===//
+#include "cpu/ConvPixelProduct.h"
 #include "cpu/ConvLibrary.h"
 #include "cpu/ConvTensors.h"
 #include "cpu/PackedWeights.h"
@@ -80,9 +80,9 @@ static bool isStrided(const PixelRows &rows, ConvDirection direction) {
          rows.written().places.isChannelsLast() && rows.rows() >= fewest;
 }
 
-bool pp::runtime::packsForFewPixels(Descriptor &descriptor,
-                                    KernelBuilder &builder,
-                                    ConvDirection direction) {
+bool pp::runtime::packsForPixelProduct(Descriptor &descriptor,
+                                       KernelBuilder &builder,
+                                       ConvDirection direction) {
   const ConvShape whole(descriptor, builder, Division::None);
   if (whole.groups != 1)
     return false;
@@ -109,8 +109,8 @@ static bool isOfLoops(const ConvShape &whole) {
       .starts_with("ref");
 }
 
-bool pp::runtime::isOfFewPixels(Descriptor &descriptor, KernelBuilder &builder,
-                                ConvDirection direction) {
+bool pp::runtime::isPixelProduct(Descriptor &descriptor, KernelBuilder &builder,
+                                 ConvDirection direction) {
   const ConvShape whole(descriptor, builder, Division::None);
   if (whole.groups != 1)
     return false;
@@ -144,8 +144,8 @@ static Share findShare(const PixelRows &few, KernelBuilder &builder) {
   return all;
 }
 
-uint64_t pp::runtime::measurePackedFewPixels(const ConvShape &whole,
-                                             ConvDirection direction) {
+uint64_t pp::runtime::measurePackedPixelProduct(const ConvShape &whole,
+                                                ConvDirection direction) {
   return PixelRows(whole, direction).getPackedBytes();
 }
 
@@ -217,12 +217,12 @@ private:
 };
 } // namespace
 
-void pp::runtime::buildFewPixels(const ConvShape &whole,
-                                 ConvDirection direction,
-                                 const ConvEpilogue &epilogue,
-                                 KernelBuilder &builder) {
+void pp::runtime::buildPixelProduct(const ConvShape &whole,
+                                    ConvDirection direction,
+                                    const ConvEpilogue &epilogue,
+                                    KernelBuilder &builder) {
   const bool arePacked = whole.packedBytes != 0;
-  const uint64_t packedBytes = measurePackedFewPixels(whole, direction);
+  const uint64_t packedBytes = measurePackedPixelProduct(whole, direction);
   if (arePacked)
     demandPacked(packedBytes, whole.packedBytes);
   PixelRows few(whole, direction);
@@ -263,12 +263,12 @@ void pp::runtime::buildFewPixels(const ConvShape &whole,
       ownBytes + resultBytes + products.getScratchpadBytes());
 }
 
-void pp::runtime::buildPackFewPixels(const ConvShape &whole,
-                                     ConvDirection direction,
-                                     KernelBuilder &builder) {
+void pp::runtime::buildPackPixelProduct(const ConvShape &whole,
+                                        ConvDirection direction,
+                                        KernelBuilder &builder) {
   if (whole.packedBytes == 0)
     throw DescriptorError("key 'packed' is missing");
-  demandPacked(measurePackedFewPixels(whole, direction), whole.packedBytes);
+  demandPacked(measurePackedPixelProduct(whole, direction), whole.packedBytes);
   const PixelRows few(whole, direction);
   const Range channels = builder.share(few.written().channels, panelColumns);
   builder.setFunction(describePacking(whole, DataType::F32),
