@@ -4,6 +4,7 @@
 #include "cpu/ConvLibrary.h"
 #include "cpu/ConvOwnKernels.h"
 #include "cpu/ConvPixelProduct.h"
+#include "cpu/GroupConvolution.h"
 #include "cpu/PackedWeights.h"
 #include "cpu/SignalConvolution.h"
 
@@ -237,6 +238,9 @@ static bool isOfSignals(Descriptor &descriptor, KernelBuilder &builder,
 void pp::runtime::buildConvForward(Descriptor &descriptor,
                                    KernelBuilder &builder) {
   const ConvEpilogue epilogue(descriptor);
+  const ConvShape whole(descriptor, builder, Division::None);
+  if (GroupConvolution::isPreferred(whole, Direction::Forward))
+    return buildGroupConvolution(whole, Direction::Forward, epilogue, builder);
   if (auto windows = findForwardWindows(descriptor, builder);
       windows && !epilogue.hasResidual)
     return buildDepthwise(*windows, Direction::Forward, epilogue, descriptor,
@@ -309,6 +313,9 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
 
 bool pp::runtime::isConvFused(Descriptor &descriptor, KernelBuilder &builder) {
   ConvEpilogue epilogue(descriptor);
+  if (GroupConvolution::isPreferred(
+          ConvShape(descriptor, builder, Division::None), Direction::Forward))
+    return true;
   if (findForwardWindows(descriptor, builder))
     return !epilogue.hasResidual;
   if (isOfSignals(descriptor, builder, Direction::Forward) ||
@@ -323,6 +330,9 @@ bool pp::runtime::isConvFused(Descriptor &descriptor, KernelBuilder &builder) {
 
 void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
                                         KernelBuilder &builder) {
+  const ConvShape given(descriptor, builder, Division::None);
+  if (GroupConvolution::isPreferred(given, Direction::Backward))
+    return buildGroupConvolution(given, Direction::Backward, {}, builder);
   if (auto windows = findBackwardWindows(descriptor, builder))
     return buildDepthwise(*windows, Direction::Backward, {}, descriptor,
                           builder);
@@ -369,6 +379,9 @@ void pp::runtime::buildPackConvForward(Descriptor &descriptor,
                                        KernelBuilder &builder) {
   if (!ConvEpilogue(descriptor).isEmpty())
     throw DescriptorError("bias: weights are packed for none");
+  const ConvShape whole(descriptor, builder, Division::None);
+  if (GroupConvolution::isPreferred(whole, Direction::Forward))
+    return buildPackGroups(whole, Direction::Forward, builder);
   if (isInTiles(descriptor, builder, Direction::Forward))
     return buildPackTiles(ConvShape(descriptor, builder, Division::None),
                           Direction::Forward, builder);
@@ -391,6 +404,9 @@ void pp::runtime::buildPackConvForward(Descriptor &descriptor,
 
 void pp::runtime::buildPackConvBackwardData(Descriptor &descriptor,
                                             KernelBuilder &builder) {
+  const ConvShape whole(descriptor, builder, Division::None);
+  if (GroupConvolution::isPreferred(whole, Direction::Backward))
+    return buildPackGroups(whole, Direction::Backward, builder);
   if (isInTiles(descriptor, builder, Direction::Backward))
     return buildPackTiles(ConvShape(descriptor, builder, Division::None),
                           Direction::Backward, builder);
@@ -408,6 +424,9 @@ void pp::runtime::buildPackConvBackwardData(Descriptor &descriptor,
 
 uint64_t pp::runtime::measurePackedConvForward(Descriptor &descriptor,
                                                KernelBuilder &builder) {
+  const ConvShape whole(descriptor, builder, Division::None);
+  if (GroupConvolution::isPreferred(whole, Direction::Forward))
+    return GroupConvolution(whole, Direction::Forward).getPackedBytes();
   if (findForwardWindows(descriptor, builder) ||
       isOfSignals(descriptor, builder, Direction::Forward))
     return 0;
@@ -428,6 +447,9 @@ uint64_t pp::runtime::measurePackedConvForward(Descriptor &descriptor,
 
 uint64_t pp::runtime::measurePackedConvBackwardData(Descriptor &descriptor,
                                                     KernelBuilder &builder) {
+  const ConvShape whole(descriptor, builder, Division::None);
+  if (GroupConvolution::isPreferred(whole, Direction::Backward))
+    return GroupConvolution(whole, Direction::Backward).getPackedBytes();
   if (findBackwardWindows(descriptor, builder) ||
       isOfSignals(descriptor, builder, Direction::Backward))
     return 0;

@@ -7,6 +7,7 @@
 #include "cpu/ConvGroupKernels.h"
 #include "cpu/ConvLibrary.h"
 #include "cpu/ConvTensors.h"
+#include "cpu/GroupGradient.h"
 #include "cpu/PairProduct.h"
 #include "cpu/Processor.h"
 #include "cpu/SignalConvolution.h"
@@ -172,7 +173,8 @@ static void buildGradientOfPixels(ConvGradientProduct::Shape sizes,
 bool pp::runtime::isConvAddedInPlace(Descriptor &descriptor,
                                      KernelBuilder &builder) {
   const ConvShape whole(descriptor, builder, Division::None);
-  if (findGradientTiles(whole) || whole.gradientPairs() || isOfSignals(whole) ||
+  if (GroupGradient::isPreferred(whole) || findGradientTiles(whole) ||
+      whole.gradientPairs() || isOfSignals(whole) ||
       findGradientOfPixels(whole))
     return true;
   const auto sizes = whole.gradientProduct();
@@ -207,6 +209,8 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
   ConvShape whole(descriptor, builder, Division::None);
   whole.isAdded = readAccumulation(descriptor, whole.weights.data_type());
   const int64_t together = readTogether(descriptor, whole.isAdded);
+  if (GroupGradient::isPreferred(whole))
+    return buildGroupGradient(whole, builder);
   if (auto windows = findGradientWindows(whole, builder))
     return buildDepthwiseGradient(*windows, whole, builder);
   if (const auto sizes = findGradientOfPixels(whole))

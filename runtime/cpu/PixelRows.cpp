@@ -1,5 +1,6 @@
 //===- PixelRows.cpp ------------------------------------------------------===//
 #include "cpu/PixelRows.h"
+#include "cpu/PanelTerms.h"
 #include "cpu/Processor.h"
 #include "cpu/TransposeRows.h"
 
@@ -165,30 +166,6 @@ PixelRows::packChannels(int64_t first, const float *weights,
     }
 }
 
-/// Brings a panel's columns, term by term, to where `placeOf` says that a term
-/// is; `from` is the first column, in one piece.
-template <typename PlaceOf>
-static void packTerms(const float *from, int64_t columnStride, int64_t terms,
-                      float *panel, const PlaceOf &placeOf) {
-  constexpr int64_t atOnce = 4;
-  for (int64_t lane = 0; lane < panelColumns; lane += atOnce) {
-    const float *own = from + lane * columnStride;
-    float *to = panel + lane;
-    int64_t term = 0;
-    for (; term + atOnce <= terms; term += atOnce) {
-      __m128 rows[atOnce];
-      for (int64_t i = 0; i < atOnce; ++i)
-        rows[i] = _mm_loadu_ps(own + i * columnStride + term);
-      _MM_TRANSPOSE4_PS(rows[0], rows[1], rows[2], rows[3]);
-      for (int64_t i = 0; i < atOnce; ++i)
-        _mm_storeu_ps(to + placeOf(term + i) * panelColumns, rows[i]);
-    }
-    for (; term < terms; ++term)
-      for (int64_t i = 0; i < atOnce; ++i)
-        to[placeOf(term) * panelColumns + i] = own[i * columnStride + term];
-  }
-}
-
 void PixelRows::packPanel(int64_t first, const float *weights,
                           float *panel) const {
   const int64_t count = places();
@@ -196,11 +173,12 @@ void PixelRows::packPanel(int64_t first, const float *weights,
       isByPlaces() ? weightsOfPlace() / panelColumns : from.channels;
   if (isForward())
     return packTerms(
-        weights + first * terms(), terms(), terms(), panel,
+        weights + first * terms(), terms(), terms(), panelColumns, panel,
         [&](int64_t term) { return term % count * ofPlace + term / count; });
   for (int64_t output = 0; output < from.channels; ++output)
     packTerms(weights + (output * to.channels + first) * count, count, count,
-              panel, [&](int64_t place) { return place * ofPlace + output; });
+              panelColumns, panel,
+              [&](int64_t place) { return place * ofPlace + output; });
 }
 
 void PixelRows::packWeights(Range channels, const float *weights,

@@ -144,12 +144,14 @@ void checkConvolution(const Image &src, const Image &dst,
 /// A convolution takes in a residual and its activation with the bits that they
 /// have apart, and what is not a number stays so.
 void checkActivation(const std::string &convolution, const Image &src,
-                     const Image &dst, const std::string &activation,
+                     const Image &dst, int64_t groups,
+                     const std::string &activation,
                      const std::function<float(float)> &apply, bool isPacked,
                      bool hasResidual) {
   SCOPED_TRACE(convolution + activation);
   std::string packed, pack = "pack_" + convolution + " bias=0";
-  Values w = randomValues(dst.c * src.c * 9, 4), bias = randomValues(dst.c, 5);
+  Values w = randomValues(dst.c * src.c / groups * 9, 4),
+         bias = randomValues(dst.c, 5);
   if (isPacked) {
     uint64_t bytes = getPackedBytes(convolution + " bias=0");
     if (bytes == 0)
@@ -199,21 +201,24 @@ TEST(LayoutKernel, AConvolutionTakesInItsResidualAndItsActivation) {
        {"plain", "channels_last", "blocked8", "blocked16"})
     for (auto [isPacked, hasResidual] :
          {std::pair{false, false}, {false, true}, {true, false}, {true, true}})
-      for (const std::string algorithm :
-           {"", " algorithm=winograd", " algorithm=winograd2",
-            " algorithm=winograd4"}) {
-        std::string text = "conv_forward src=" + src.text() +
-                           " weights=16x32x3x3 dst=" + dst.text() +
+      for (const std::string end :
+           {"1", "2", "1 algorithm=winograd", "1 algorithm=winograd2",
+            "1 algorithm=winograd4"}) {
+        const int64_t groups = end == "2" ? 2 : 1;
+        std::string text = "conv_forward src=" + src.text() + " weights=16x" +
+                           std::to_string(src.c / groups) +
+                           "x3x3 dst=" + dst.text() +
                            " strides=1x1 dilations=1x1 pad_lo=1x1 "
-                           "pad_hi=1x1 groups=1 layout=" +
-                           layout + algorithm;
-        checkActivation(text, src, dst, " activation=relu", relu, isPacked,
+                           "pad_hi=1x1 layout=" +
+                           layout + " groups=" + end;
+        checkActivation(text, src, dst, groups, " activation=relu", relu,
+                        isPacked, hasResidual);
+        checkActivation(text, src, dst, groups,
+                        " activation=clip low=-0.5 high=2", clip, isPacked,
                         hasResidual);
-        checkActivation(text, src, dst, " activation=clip low=-0.5 high=2",
-                        clip, isPacked, hasResidual);
         if (hasResidual)
           checkActivation(
-              text, src, dst, "", [](float x) { return x; }, isPacked,
+              text, src, dst, groups, "", [](float x) { return x; }, isPacked,
               hasResidual);
       }
 }

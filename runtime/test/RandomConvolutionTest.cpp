@@ -428,6 +428,55 @@ TEST(RandomKernels, ConvolveManyChannelsWithStrides) {
                     {"channels_last", "blocked8", "blocked16"});
 }
 
+/// Groups of a few vectors of channels, some rows of them at a time.
+TEST(RandomKernels, ConvolveGroupsOfVectors) {
+  Convolution eights;
+  eights.groups = 3;
+  eights.channels = eights.outputs = 24;
+  eights.samples = 2;
+  eights.image = eights.result = {29, 31};
+  eights.window = {3, 3};
+  eights.strides = eights.dilations = {1, 1};
+  eights.padLow = eights.padHigh = {1, 1};
+
+  Convolution wide = eights;
+  wide.groups = 2;
+  wide.channels = 32;
+  wide.outputs = 48;
+  wide.samples = 1;
+  wide.image = {33, 29};
+  wide.window = {3, 2};
+  wide.strides = {2, 3};
+  wide.dilations = {1, 2};
+  wide.padLow = {1, 0};
+  wide.padHigh = {0, 1};
+  wide.result = {16, 10};
+
+  // Most pixels of x are seen by none.
+  Convolution single = eights;
+  single.samples = 1;
+  single.channels = 48;
+  single.image = {8, 7};
+  single.window = {1, 1};
+  single.strides = {3, 2};
+  single.padLow = {0, 0};
+  single.padHigh = {0, 0};
+  single.result = {3, 4};
+
+  Convolution signal = eights;
+  signal.channels = 72;
+  signal.image = {40};
+  signal.window = {5};
+  signal.strides = {2};
+  signal.dilations = {1};
+  signal.padLow = {2};
+  signal.padHigh = {1};
+  signal.result = {20};
+
+  checkInAllLayouts({eights, wide, single, signal}, /*seeds=*/2,
+                    {"channels_last", "blocked8"});
+}
+
 /// Windows that reach farther than the library's generated code.
 TEST(RandomKernels, ConvolveFarWindows) {
   Convolution large;
