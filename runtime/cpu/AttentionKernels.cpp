@@ -303,10 +303,17 @@ static AttentionTiles inTiles(const Attention &a,
 // Forward
 //===----------------------------------------------------------------------===//
 
+/// Of the blocks of all heads, those of a part: whole heads, if there are
+/// enough of them.
+static KernelBuilder::Range shareBlocks(const Attention &a, int64_t ofHead,
+                                        KernelBuilder &builder) {
+  const bool areEnough = a.heads >= builder.countParts();
+  return builder.share(a.heads * ofHead, areEnough ? ofHead : 1);
+}
+
 void pp::runtime::buildAttentionForward(Descriptor &descriptor,
                                         KernelBuilder &builder) {
   Attention a = readAttention(descriptor);
-  KernelBuilder::Range heads = builder.share(a.heads);
   std::vector<KernelBuilder::Tensor> described = {
       a.query.describe(), a.key.describe(), a.value.describe()};
   if (a.mask)
@@ -315,6 +322,7 @@ void pp::runtime::buildAttentionForward(Descriptor &descriptor,
   for (const KernelBuilder::Tensor &tensor : a.describeResults())
     described.push_back(tensor);
   if (const MatrixTiles *tiles = tilesFor(a.type)) {
+    const KernelBuilder::Range heads = builder.share(a.heads);
     auto work = [a, heads, result, own = inTiles(a, a.layouts(), *tiles)](
                     void *const *tensors, void *scratchpad) {
       for (int64_t head = heads.begin; head < heads.begin + heads.count; ++head)
@@ -330,25 +338,33 @@ void pp::runtime::buildAttentionForward(Descriptor &descriptor,
     return;
   }
   if (a.isInPlace()) {
-    auto work = [a, heads, result, own = a.products(a.layouts())](
-                    void *const *tensors, void *scratchpad) {
-      const int64_t end = heads.begin + heads.count;
-      for (int64_t head = heads.begin; head < end; ++head) {
+    const AttentionProducts own = a.products(a.layouts());
+    const int64_t ofHead = own.countBlocks();
+    auto work = [a, own, ofHead, result,
+                 blocks = shareBlocks(a, ofHead, builder)](void *const *tensors,
+                                                           void *scratchpad) {
+      const int64_t end = blocks.begin + blocks.count;
+      for (int64_t block = blocks.begin; block < end;) {
+        const int64_t head = block / ofHead, first = block % ofHead;
+        const KernelBuilder::Range some{first,
+                                        std::min(ofHead - first, end - block)};
+        block += some.count;
         RowsAhead ahead;
-        if (head + 1 < end)
+        if (block < end)
           a.addInputsTo(ahead, tensors, head + 1);
-        own.forward(
-            a.query.floats(tensors[0], head), a.key.floats(tensors[1], head),
-            a.value.floats(tensors[2], head), a.maskOf(tensors[3], head), ahead,
-            a.output.floats(tensors[result], head),
-            static_cast<float *>(tensors[result + 1]) + head * a.rows(),
-            scratchpad);
+        own.forward(some, a.query.floats(tensors[0], head),
+                    a.key.floats(tensors[1], head),
+                    a.value.floats(tensors[2], head),
+                    a.maskOf(tensors[3], head), ahead,
+                    a.output.floats(tensors[result], head),
+                    static_cast<float *>(tensors[result + 1]) + head * a.rows(),
+                    scratchpad);
       }
     };
-    builder.setFunction(described, work,
-                        a.products(a.layouts()).measureForward());
+    builder.setFunction(described, work, own.measureForward());
     return;
   }
+  const KernelBuilder::Range heads = builder.share(a.heads);
   const AttentionProducts own = a.denseProducts();
   Scratchpad places;
   size_t queries = places.add(a.query), keys = places.add(a.key),
@@ -359,7 +375,8 @@ void pp::runtime::buildAttentionForward(Descriptor &descriptor,
     for (int64_t head = heads.begin; head < heads.begin + heads.count; ++head) {
       float *output =
           a.output.placeOf(tensors[result], head, at(scratchpad, outputs));
-      own.forward(a.query.read(tensors[0], head, at(scratchpad, queries)),
+      own.forward({0, own.countBlocks()},
+                  a.query.read(tensors[0], head, at(scratchpad, queries)),
                   a.key.read(tensors[1], head, at(scratchpad, keys)),
                   a.value.read(tensors[2], head, at(scratchpad, values)),
                   a.maskOf(tensors[3], head), {}, output,

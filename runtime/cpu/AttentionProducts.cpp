@@ -287,13 +287,17 @@ static MatrixStrides transposed(MatrixStrides strides) {
   return {strides.column, strides.row};
 }
 
+int64_t AttentionProducts::countBlocks() const {
+  return (sizes.rows + mostRows - 1) / mostRows;
+}
+
 void AttentionProducts::forBlocks(
-    const std::function<void(const Block &)> &visit) const {
-  const int64_t blocks = (sizes.rows + mostRows - 1) / mostRows;
-  for (int64_t i = 0, first = 0; i < blocks; ++i) {
-    const int64_t end = sizes.rows * (i + 1) / blocks;
+    Range blocks, const std::function<void(const Block &)> &visit) const {
+  const int64_t all = countBlocks();
+  for (int64_t i = blocks.begin; i < blocks.begin + blocks.count; ++i) {
+    const int64_t first = sizes.rows * i / all,
+                  end = sizes.rows * (i + 1) / all;
     visit({first, end - first, sizes.isCausal ? end : sizes.columns});
-    first = end;
   }
 }
 
@@ -354,7 +358,7 @@ AttentionProducts::Places AttentionProducts::place() const {
     return offset;
   };
   uint64_t product = 0;
-  forBlocks([&](const Block &block) {
+  forBlocks(allBlocks(), [&](const Block &block) {
     for (const Product &one :
          {scoresOf(block), outputOf(block), diffWeightsOf(block),
           diffQueryOf(block), diffKeyOf(block), diffValueOf(block)})
@@ -406,8 +410,9 @@ void AttentionProducts::clearRows(float *matrix, MatrixStrides strides,
       matrix[row * strides.row + column * strides.column] = 0;
 }
 
-void AttentionProducts::forward(const float *query, const float *key,
-                                const float *value, const AttentionMask &mask,
+void AttentionProducts::forward(Range blocks, const float *query,
+                                const float *key, const float *value,
+                                const AttentionMask &mask,
                                 const RowsAhead &ahead, float *output,
                                 float *logsumexp, void *scratchpad) const {
   const Functions &work = functions();
@@ -415,7 +420,7 @@ void AttentionProducts::forward(const float *query, const float *key,
         *product = at(scratchpad, places.product);
   const float *keys =
       scoresOf({0, 1, sizes.columns}).pack(key, at(scratchpad, places.keys));
-  forBlocks([&](const Block &block) {
+  forBlocks(blocks, [&](const Block &block) {
     scoresOf(block).run(query + block.first * layouts.query.row, keys, scores,
                         product);
     // What is fewer is divided by the sum: the weights, or the result.
@@ -459,7 +464,7 @@ void AttentionProducts::backward(
   const float *keys = scoresOf(whole).pack(key, at(scratchpad, places.keys)),
               *values = diffWeightsOf(whole).pack(
                   value, at(scratchpad, places.values));
-  forBlocks([&](const Block &block) {
+  forBlocks(allBlocks(), [&](const Block &block) {
     const float *ownQuery = query + block.first * layouts.query.row,
                 *ownOutput = output + block.first * layouts.output.row,
                 *ownDiff = diffOutput + block.first * layouts.diffOutput.row;

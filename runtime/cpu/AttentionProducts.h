@@ -22,6 +22,7 @@
 
 #include "cpu/AttentionLayouts.h"
 #include "cpu/AttentionMask.h"
+#include "cpu/KernelBuilder.h"
 #include "cpu/TiledProduct.h"
 
 #include <cstdint>
@@ -33,6 +34,8 @@ namespace pp::runtime {
 /// value. Its result depends on nothing else.
 class AttentionProducts {
 public:
+  using Range = KernelBuilder::Range;
+
   struct Sizes {
     int64_t rows, columns, width, valueWidth;
     float scale;
@@ -48,10 +51,13 @@ public:
   uint64_t measureForward() const { return places.endOfForward; }
   uint64_t measureBackward() const { return places.end; }
 
-  /// A row that the mask zeroes has an infinite logarithm.
-  void forward(const float *query, const float *key, const float *value,
-               const AttentionMask &mask, const RowsAhead &ahead, float *output,
-               float *logsumexp, void *scratchpad) const;
+  /// Blocks of rows of the query, which `forward` may compute alone.
+  int64_t countBlocks() const;
+  /// Some blocks. A row that the mask zeroes has an infinite logarithm.
+  void forward(Range blocks, const float *query, const float *key,
+               const float *value, const AttentionMask &mask,
+               const RowsAhead &ahead, float *output, float *logsumexp,
+               void *scratchpad) const;
 
   struct Gradients {
     float *query, *key, *value;
@@ -75,7 +81,9 @@ private:
     uint64_t values, diffWeights, end;
   };
   Places place() const;
-  void forBlocks(const std::function<void(const Block &)> &visit) const;
+  void forBlocks(Range blocks,
+                 const std::function<void(const Block &)> &visit) const;
+  Range allBlocks() const { return {0, countBlocks()}; }
   int64_t visible(int64_t row) const {
     return sizes.isCausal ? row + 1 : sizes.columns;
   }

@@ -40,7 +40,12 @@ struct Head {
     constexpr size_t line = 64;
     auto *scratchpad = static_cast<char *>(
         std::aligned_alloc(line, attention.measureBackward()));
-    attention.forward(query.data(), key.data(), value.data(), {}, {},
+    // As two parts would.
+    const int64_t half = (attention.countBlocks() + 1) / 2;
+    attention.forward({half, attention.countBlocks() - half}, query.data(),
+                      key.data(), value.data(), {}, {}, output.data(),
+                      logsumexp.data(), scratchpad);
+    attention.forward({0, half}, query.data(), key.data(), value.data(), {}, {},
                       output.data(), logsumexp.data(), scratchpad);
     attention.backward(query.data(), key.data(), value.data(), output.data(),
                        logsumexp.data(), diffOutput.data(), {}, {},

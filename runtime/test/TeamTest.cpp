@@ -628,7 +628,10 @@ INSTANTIATE_TEST_SUITE_P(
         Divided{"attention_forward q=2x3x12x8 k=2x3x12x8 v=2x3x12x8 scale=0.5 "
                 "causal=1 qs=288x96x8x1 ks=288x96x8x1 vs=288x96x8x1 "
                 "os=288x96x8x1",
-                {576, 576, 576, 576, 72}}));
+                {576, 576, 576, 576, 72}},
+        Divided{"attention_forward q=1x1x150x8 k=1x1x150x8 v=1x1x150x8 "
+                "scale=0.5 causal=1",
+                {1200, 1200, 1200, 1200, 150}}));
 
 TEST(Divided, SharesThePackingOfWeights) {
   for (std::string keys : {"matmul a=8x64 b=64x384 c=8x384",
