@@ -428,6 +428,29 @@ TEST(RandomKernels, ConvolveManyChannelsWithStrides) {
                     {"channels_last", "blocked8", "blocked16"});
 }
 
+/// Images of one pixel, as behind a mean over all of them.
+TEST(RandomKernels, ConvolveSinglePixels) {
+  Convolution one;
+  one.channels = 72;
+  one.outputs = 48;
+  one.image = one.result = {1, 1};
+  one.window = one.strides = one.dilations = {1, 1};
+  one.padLow = one.padHigh = {0, 0};
+
+  Convolution few = one;
+  few.samples = 3;
+  few.channels = 128;
+  few.outputs = 160;
+
+  Convolution many = one;
+  many.samples = 70;
+  many.strides = {2, 2};
+  many.outputs = 36;
+
+  checkInAllLayouts({one, few, many}, /*seeds=*/4,
+                    {"plain", "channels_last", "blocked8", "blocked16"});
+}
+
 /// Groups of a few vectors of channels, some rows of them at a time.
 TEST(RandomKernels, ConvolveGroupsOfVectors) {
   Convolution eights;
