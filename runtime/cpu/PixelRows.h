@@ -49,9 +49,11 @@ public:
         : places(KernelBuilder::imagePlaces(desc)),
           extents(KernelBuilder::imageAxes(desc.dims(), 2, 1)),
           channels(desc.dims()[1]) {
-      // Of one channel, all layouts are the same.
-      if (channels == 1)
+      // Of one channel, or one pixel, all layouts are the same.
+      if (channels == 1 || pixels() == 1)
         places.block = places.blockChannels = 1;
+      if (pixels() == 1)
+        places.axes.fill(channels);
     }
     int64_t pixels() const { return countOf(extents); }
     /// Where a pixel is, in elements.
