@@ -121,6 +121,12 @@ public:
       change(op);
     for (auto &[form, uses] : reorders)
       reorder(form.first, form.second, uses);
+    // Both sides lie alike now.
+    for (Operation *op : changed)
+      if (auto transpose = dyn_cast<TransposeOp>(op)) {
+        transpose.replaceAllUsesWith(transpose.getInput());
+        transpose.erase();
+      }
   }
 
 private:
@@ -312,6 +318,61 @@ void copyForReaders(func::FuncOp function) {
   }
 }
 
+/// Whether the axes of an image behind the second one are one in `flat`.
+bool isFlattened(RankedTensorType image, RankedTensorType flat) {
+  return image.getRank() > flat.getRank() &&
+         image.getShape().take_front(2) == flat.getShape().take_front(2);
+}
+
+/// Where the pixels of an image are one axis of what a transposition makes or
+/// reads, they become those of the image, so that it is seen to move channels:
+///
+///   N x HW x C -> N x C x HW -> N x C x H x W
+///   N x HW x C -> N x H x W x C -> N x C x H x W
+void splitPixels(func::FuncOp function) {
+  StepMarks marks(function);
+  for (TransposeOp op :
+       llvm::to_vector(function.getBody().front().getOps<TransposeOp>())) {
+    if (op.getPermutation() != ArrayRef<int64_t>{0, 2, 1})
+      continue;
+    OpBuilder builder(op);
+    auto transpose = [&](Value input, bool isBack) -> Value {
+      const int64_t rank = cast<RankedTensorType>(input.getType()).getRank();
+      auto made = TransposeOp::create(builder, op.getLoc(), input,
+                                      getChannelAxes(rank, isBack));
+      marks.mark(made, op);
+      return made;
+    };
+    auto reshape = [&](Value input, RankedTensorType type) -> Value {
+      auto made = ReshapeOp::create(builder, op.getLoc(), type, input);
+      marks.mark(made, op);
+      return made;
+    };
+    auto before = op.getInput().getDefiningOp<ReshapeOp>();
+    if (before && before->hasOneUse() &&
+        isFlattened(before.getInput().getType(), op.getInput().getType())) {
+      op.replaceAllUsesWith(
+          reshape(transpose(before.getInput(), /*isBack=*/false),
+                  op.getOutput().getType()));
+      op.erase();
+      before.erase();
+      continue;
+    }
+    auto after =
+        op->hasOneUse() ? dyn_cast<ReshapeOp>(*op->user_begin()) : ReshapeOp();
+    if (!after ||
+        !isFlattened(after.getOutput().getType(), op.getOutput().getType()))
+      continue;
+    RankedTensorType image = after.getOutput().getType();
+    SmallVector<int64_t> shape =
+        toPhysicalShape(image.getShape(), Layout::channels_last);
+    after.replaceAllUsesWith(
+        transpose(reshape(op.getInput(), image.clone(shape)), /*isBack=*/true));
+    after.erase();
+    op.erase();
+  }
+}
+
 /// The blocks that the processor has vectors for.
 Layout getBlockedLayout(int64_t block) {
   if (block == 0)
@@ -372,6 +433,7 @@ struct AssignLayouts : pp::nn::impl::AssignLayoutsBase<AssignLayouts> {
     if (failed(times))
       return signalPassFailure();
     copyForReaders(*function);
+    splitPixels(*function);
     SmallVector<Layout> candidates = listLayouts(layouts);
     LayoutCosts costs(std::move(*times), candidates, bandwidth * 1e9, uses);
     // Times of other models, or of one layout alone, change nothing.

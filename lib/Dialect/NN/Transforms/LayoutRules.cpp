@@ -26,6 +26,21 @@ static bool canValueLie(Value value, Layout layout) {
          canLie(shapeOf(value), layout);
 }
 
+SmallVector<int64_t> pp::nn::getChannelAxes(int64_t rank, bool isBack) {
+  SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  auto second = axes.begin() + 1;
+  std::rotate(second, isBack ? axes.end() - 1 : second + 1, axes.end());
+  return axes;
+}
+
+/// Whether what a transposition reads, or with `isBack` what it makes, lies in
+/// memory as the other does, if its channels are last.
+static bool isView(TransposeOp transpose, bool isBack) {
+  const int64_t rank = transpose.getInput().getType().getRank();
+  return rank > 3 && transpose.getPermutation() ==
+                         ArrayRef<int64_t>(getChannelAxes(rank, isBack));
+}
+
 namespace {
 
 /// Collects the rule of one operation.
@@ -64,6 +79,7 @@ public:
             return;
           all(0);
         })
+        .Case([&](TransposeOp transpose) { ofTranspose(transpose); })
         .Case([&](UniformOp uniform) {
           if (!uniform.getSamples() ||
               *uniform.getSamples() != ArrayRef<int64_t>{0, 1, 1})
@@ -149,6 +165,17 @@ private:
       return;
     rule.isPossible = true;
     followResult(0, 0);
+  }
+
+  /// One side is seen as the other one lies, which stays plain.
+  void ofTranspose(TransposeOp transpose) {
+    if (layout != Layout::channels_last)
+      return;
+    rule.isPossible = true;
+    if (isView(transpose, /*isBack=*/true))
+      followResult(0, 2);
+    else if (isView(transpose, /*isBack=*/false))
+      follow(0, 2);
   }
 
   /// The result stays plain, so it may have no spatial axis.
@@ -301,6 +328,8 @@ SmallVector<Value> pp::nn::setLayout(Operation *op, Layout layout,
     bool isImage = !isa<ConvBackwardWeightOp>(op) &&
                    (!isa<BatchNormOp, BatchNormBackwardOp>(op) ||
                     result == op->getResult(0));
+    if (auto transpose = dyn_cast<TransposeOp>(op))
+      isImage = isView(transpose, /*isBack=*/true);
     return isImage && canValueLie(result, layout);
   };
   llvm::TypeSwitch<Operation *>(op)
@@ -323,5 +352,9 @@ SmallVector<Value> pp::nn::setLayout(Operation *op, Layout layout,
   for (Value result : results)
     if (follows(result))
       result.setType(physicalType(result.getType(), layout));
+  if (auto transpose = dyn_cast<TransposeOp>(op)) {
+    const int64_t rank = transpose.getOutput().getType().getRank();
+    transpose.setPermutation(llvm::to_vector(llvm::seq<int64_t>(0, rank)));
+  }
   return results;
 }

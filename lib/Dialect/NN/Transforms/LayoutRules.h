@@ -19,6 +19,10 @@ struct LayoutRule {
   double plainBytes = 0, otherBytes = 0;
 };
 
+/// The axes of a plain tensor with its channels behind all others, or with
+/// `isBack` those of such a tensor in the plain order.
+llvm::SmallVector<int64_t> getChannelAxes(int64_t rank, bool isBack);
+
 /// The rule for `op`, all of whose tensors are plain.
 LayoutRule getLayoutRule(mlir::Operation *op, Layout layout);
 

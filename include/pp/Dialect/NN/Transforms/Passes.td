@@ -470,6 +470,17 @@ def AssignLayouts : NNPass<"nn-assign-layouts"> {
     %y = nn.add %x, %b : tensor<8x4x56x56x16xf32>
     ```
 
+    Transpositions that move channels behind all other axes, or back, move nothing where
+    the image lies so already, as between the convolutions and the tokens of a vision
+    transformer; pixels that are one axis of the tokens are taken apart for that:
+
+    ```mlir
+    %t = nn.transpose %x [0, 2, 1] : tensor<8x196x64xf32> -> tensor<8x64x196xf32>
+    %y = nn.reshape %t : tensor<8x64x196xf32> -> tensor<8x64x14x14xf32>
+    // with channels last
+    %y = nn.reshape %x : tensor<8x196x64xf32> -> tensor<8x14x14x64xf32>
+    ```
+
     With convolutions in bf16, `auto` takes blocks, for which the library's code is
     4 to 15 % faster, unless the processor multiplies tiles (AMX): code for those is
     for channels last alone.
