@@ -4,7 +4,8 @@
 // code for AVX2 runs at a fifth to a half of a core's peak where channels lie
 // together: groups have too few of them for its tiles. Here sums of up to 12
 // pixels and 16 outputs are in registers (GroupTiles.h), of rows that a cache
-// has (GroupRows.h). The gradient of x is such a convolution of dY.
+// has (GroupRows.h). The gradient of x is such a convolution of dY. So are
+// windows over few channels of large images that are all one group.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_CPU_GROUPCONVOLUTION_H

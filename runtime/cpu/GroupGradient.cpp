@@ -11,7 +11,7 @@ using namespace pp::runtime;
 /// With more outputs, products of all that windows see are faster, or the
 /// library (measured on Zen 3).
 bool GroupGradient::isPreferred(const ConvShape &whole) {
-  return !hasAvx512() && GroupRows::arePossible(whole) &&
+  return !hasAvx512() && whole.groups > 1 && GroupRows::arePossible(whole) &&
          whole.outputChannels / whole.groups == groupLanes;
 }
 

@@ -17,7 +17,7 @@ static WindowSizes sizesOf(const ConvShape &whole) {
 }
 
 bool GroupRows::arePossible(const ConvShape &whole) {
-  if (!TiledProduct::isPossible() || whole.groups == 1 ||
+  if (!TiledProduct::isPossible() ||
       whole.algorithm != dnnl::algorithm::convolution_direct ||
       whole.tileEdge != 0 || whole.weights.data_type() != Type::f32)
     return false;

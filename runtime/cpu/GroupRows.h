@@ -32,7 +32,8 @@ namespace pp::runtime {
 class GroupRows {
 public:
   /// Whether there is code for a convolution: of f32, along one or two axes,
-  /// with groups that have multiples of 8 channels, which lie together.
+  /// with groups, or a single one, that have multiples of 8 channels, which lie
+  /// together.
   static bool arePossible(const ConvShape &whole);
 
   /// `mostBytes`: of the copy, if more than one row fits.

@@ -496,8 +496,24 @@ TEST(RandomKernels, ConvolveGroupsOfVectors) {
   signal.padHigh = {1};
   signal.result = {20};
 
-  checkInAllLayouts({eights, wide, single, signal}, /*seeds=*/2,
-                    {"channels_last", "blocked8"});
+  // A single group in a large image.
+  Convolution alone = eights;
+  alone.groups = alone.samples = 1;
+  alone.channels = 32;
+  alone.outputs = 40;
+  alone.image = {57, 29};
+  alone.strides = {2, 1};
+  alone.result = {29, 29};
+
+  unsigned made = 0, seed = 0;
+  for (Convolution each : {eights, wide, single, signal, alone})
+    for (const char *layout : {"channels_last", "blocked8"}) {
+      Choice choice(++seed);
+      each.layout = layout;
+      for (const Case &one : makeCases(each, choice))
+        made += check(one, seed);
+    }
+  EXPECT_EQ(made, 30u);
 }
 
 /// Windows that reach farther than the library's generated code.
