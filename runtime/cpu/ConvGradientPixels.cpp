@@ -24,12 +24,17 @@ bool ConvGradientPixels::isPossible(const Shape &shape) {
 }
 
 bool ConvGradientPixels::isPreferred(const Shape &shape) {
-  constexpr int64_t fewestPixels = 128, fewestUses = 48;
+  constexpr int64_t fewestPixels = 128, fewestUses = 48, manyPatches = 784;
   // To pack a number of x takes as long as to use it some times.
   const int64_t places = countOf(shape.window), step = countOf(shape.strides);
+  // In blocks, the library has better code for them.
+  const bool arePatches = places == step && places > 1 &&
+                          shape.x.isChannelsLast() &&
+                          countOf(shape.result) >= manyPatches;
   return isPossible(shape) && !hasAvx512() && shape.channels >= lanes &&
          shape.outputs >= tileOutputs && shape.pixels() >= fewestPixels &&
-         places > step && shape.outputs * places >= fewestUses * step;
+         (places > step || arePatches) &&
+         shape.outputs * places >= fewestUses * step;
 }
 
 bool ConvGradientPixels::seesLittle(const Shape &shape) {

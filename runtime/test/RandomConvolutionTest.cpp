@@ -505,15 +505,22 @@ TEST(RandomKernels, ConvolveGroupsOfVectors) {
   alone.strides = {2, 1};
   alone.result = {29, 29};
 
+  Convolution patches = alone;
+  patches.outputs = 32;
+  patches.image = {56, 56};
+  patches.result = {28, 28};
+  patches.window = patches.strides = {2, 2};
+  patches.padLow = patches.padHigh = {0, 0};
+
   unsigned made = 0, seed = 0;
-  for (Convolution each : {eights, wide, single, signal, alone})
+  for (Convolution each : {eights, wide, single, signal, alone, patches})
     for (const char *layout : {"channels_last", "blocked8"}) {
       Choice choice(++seed);
       each.layout = layout;
       for (const Case &one : makeCases(each, choice))
         made += check(one, seed);
     }
-  EXPECT_EQ(made, 30u);
+  EXPECT_EQ(made, 36u);
 }
 
 /// Windows that reach farther than the library's generated code.
