@@ -52,6 +52,36 @@ PP_AVX2 static void multiplyPanels(const float *a, int64_t aStride,
   }
 }
 
+/// The same of the first eight columns of the panel, which has no more.
+template <bool isAdded, bool isPacked>
+PP_AVX2 static void multiplyHalf(const float *a, int64_t aStride,
+                                 const float *b, int64_t termStride,
+                                 int64_t terms, float *c, int64_t rowStride) {
+  const float *low = a, *high = a + 3 * aStride;
+  __m256 sums[tileRows];
+#pragma unroll
+  for (int64_t row = 0; row < tileRows; ++row)
+    sums[row] = _mm256_setzero_ps();
+#pragma unroll 4
+  for (int64_t term = 0; term < terms; ++term) {
+    const __m256 columns = _mm256_loadu_ps(b);
+#pragma unroll
+    for (int64_t row = 0; row < tileRows; ++row)
+      sums[row] = _mm256_fmadd_ps(
+          _mm256_broadcast_ss(
+              isPacked ? a + row : (row < 3 ? low : high) + row % 3 * aStride),
+          columns, sums[row]);
+    a += tileRows;
+    ++low;
+    ++high;
+    b += termStride;
+  }
+#pragma unroll
+  for (int64_t row = 0; row < tileRows; ++row, c += rowStride)
+    _mm256_storeu_ps(c, isAdded ? _mm256_add_ps(_mm256_loadu_ps(c), sums[row])
+                                : sums[row]);
+}
+
 static void multiplyTile(const float *a, int64_t aStride, const float *b,
                          int64_t termStride, int64_t terms, float *c,
                          int64_t rowStride, bool isAdded) {
@@ -62,20 +92,39 @@ static void multiplyTile(const float *a, int64_t aStride, const float *b,
   multiply(a, aStride, b, termStride, terms, c, rowStride);
 }
 
+static void multiplyHalfTile(const float *a, int64_t aStride, const float *b,
+                             int64_t termStride, int64_t terms, float *c,
+                             int64_t rowStride, bool isAdded) {
+  auto *multiply = aStride == 0 ? isAdded ? multiplyHalf<true, true>
+                                          : multiplyHalf<false, true>
+                   : isAdded    ? multiplyHalf<true, false>
+                                : multiplyHalf<false, false>;
+  multiply(a, aStride, b, termStride, terms, c, rowStride);
+}
+
 /// As multiplyTile, of a tile that reaches over the end of c.
 static void multiplyAtEdge(const float *a, int64_t aStride, const float *b,
                            int64_t termStride, int64_t terms, float *c,
                            int64_t rowStride, int64_t rows, int64_t columns,
                            bool isAdded) {
   alignas(32) float tile[tileRows * tileColumns];
-  multiplyTile(a, aStride, b, termStride, terms, tile, tileColumns,
-               /*isAdded=*/false);
+  auto *multiply = columns <= tileColumns / 2 ? multiplyHalfTile : multiplyTile;
+  multiply(a, aStride, b, termStride, terms, tile, tileColumns,
+           /*isAdded=*/false);
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t column = 0; column < columns; ++column) {
       float &to = c[row * rowStride + column];
       float value = tile[row * tileColumns + column];
       to = isAdded ? to + value : value;
     }
+}
+
+/// Asks for what a tile reads of a.
+static void fetchRows(const float *a, int64_t stride, int64_t terms) {
+  constexpr int64_t numbersOfLine = 16;
+  for (int64_t row = 0; row < tileRows; ++row)
+    for (int64_t term = 0; term < terms; term += numbersOfLine)
+      __builtin_prefetch(a + row * stride + term);
 }
 
 static void multiplyBlock(const float *a, int64_t aStride, const float *b,
@@ -89,7 +138,14 @@ static void multiplyBlock(const float *a, int64_t aStride, const float *b,
       const float *own = a + row * (aStride == 0 ? terms : aStride);
       float *to = c + row * rowStride + column;
       int64_t height = std::min(tileRows, rows - row);
-      if (width < tileColumns || height < tileRows)
+      // The next block follows where it lies: rows that are too short for the
+      // processor to read them ahead itself.
+      if (aStride != 0 && column == 0)
+        fetchRows(own + rows * aStride, aStride, terms);
+      if (width == tileColumns / 2 && height == tileRows)
+        multiplyHalfTile(own, aStride, panel, termStride, terms, to, rowStride,
+                         isAdded);
+      else if (width < tileColumns || height < tileRows)
         multiplyAtEdge(own, aStride, panel, termStride, terms, to, rowStride,
                        height, width, isAdded);
       else

@@ -353,6 +353,12 @@ TiledProduct::Group TiledProduct::group() const {
   return {mostTileRows * 2, numbersOfB / k / fewest * fewest};
 }
 
+bool TiledProduct::areColumnsFew() const {
+  constexpr int64_t most = 64;
+  return !hasAvx512() && n <= most && a.type == DataType::F32 &&
+         a.columnStride == 1 && a.rowStride != 0;
+}
+
 bool TiledProduct::isReadInPlace() const {
   // Else each row of panels would read strided memory again.
   constexpr int64_t mostRows = 48;
@@ -533,9 +539,18 @@ void TiledProduct::multiply(const char *aData, const char *bData,
     width = panels.width;
     for (int64_t row = 0; row < block.rows; row += rowBlock) {
       const int64_t rows = std::min(rowBlock, block.rows - row);
+      if (areColumnsFew() && rows % tiles->rows == 0) {
+        const float *from = reinterpret_cast<const float *>(aData) +
+                            (block.row + row) * a.rowStride + block.term;
+        tiles->multiplyBlock(from, a.rowStride, panels.data, panels.panelStride,
+                             panels.termStride, rows, width, block.terms,
+                             to + row * pitch + column, pitch, isLater);
+        continue;
+      }
       float *own = packedA + row * block.terms;
-      if (!areRowsPacked && column == 0 && row % packBlock == 0)
-        packRows(aData, block, row, std::min(packBlock, block.rows - row), own);
+      const int64_t packed = areColumnsFew() ? rowBlock : packBlock;
+      if (!areRowsPacked && column == 0 && row % packed == 0)
+        packRows(aData, block, row, std::min(packed, block.rows - row), own);
       tiles->multiplyBlock(own, /*aStride=*/0, panels.data, panels.panelStride,
                            panels.termStride, rows, width, block.terms,
                            to + row * pitch + column, pitch, isLater);

@@ -165,6 +165,9 @@ private:
   /// Whether a packed b takes longer to read than to multiply: rows of a are
   /// not packed then, but lie so that no two share a place of the cache.
   bool areRowsFew() const;
+  /// Whether to pack rows of a takes longer than to read them where they lie
+  /// for each panel of b.
+  bool areColumnsFew() const;
   /// Whether tiles read b itself, not panels of it.
   bool isReadInPlace() const;
   /// Whether tiles are written into c itself.
