@@ -428,8 +428,9 @@ TEST(RandomKernels, ConvolveManyChannelsWithStrides) {
                     {"channels_last", "blocked8", "blocked16"});
 }
 
-/// Images of one pixel, as behind a mean over all of them.
-TEST(RandomKernels, ConvolveSinglePixels) {
+/// Images of one pixel, as behind a mean over all of them, and products of few
+/// columns.
+TEST(RandomKernels, ConvolveSinglePlaces) {
   Convolution one;
   one.channels = 72;
   one.outputs = 48;
@@ -447,7 +448,14 @@ TEST(RandomKernels, ConvolveSinglePixels) {
   many.strides = {2, 2};
   many.outputs = 36;
 
-  checkInAllLayouts({one, few, many}, /*seeds=*/4,
+  // Few outputs, of more rows than are multiplied at once.
+  Convolution narrow = one;
+  narrow.samples = 2;
+  narrow.channels = 96;
+  narrow.outputs = 24;
+  narrow.image = narrow.result = {19, 23};
+
+  checkInAllLayouts({one, few, many, narrow}, /*seeds=*/4,
                     {"plain", "channels_last", "blocked8", "blocked16"});
 }
 
