@@ -18,8 +18,9 @@
 // So are convolutions for which oneDNN 2.6 has no generated code, or slow one,
 // some pixels at a time, which threads share: of one channel with a window of
 // hundreds of places, with a window that reaches far, and for AVX2 of images of
-// one pixel, and where channels lie together with strides or few outputs. Where most pixels see nothing but padding at
-// most places of the window, each place has a product of its own (PixelRows.h).
+// one pixel, and where channels lie together with strides or few outputs. Where
+// most pixels see nothing but padding at most places of the window, each place
+// has a product of its own (PixelRows.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_CPU_CONVPIXELPRODUCT_H
