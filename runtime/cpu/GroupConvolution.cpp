@@ -116,11 +116,16 @@ void GroupConvolution::packWeights(Range some, const float *weights,
                                    float *packed) const {
   const int64_t places = countOf(rows.sizes.window);
   const GroupRows::Image &from = rows.from, &to = rows.to;
-  // Where a place of the window is among those of all works.
-  std::vector<int64_t> order(places);
-  for (int64_t next = 0; const GroupRows::Work &work : rows.works)
+  // Where a place of the window is among those of all works. Images that are
+  // smaller than a stride do not see all of them: these come last.
+  std::vector<int64_t> order(places, -1);
+  int64_t next = 0;
+  for (const GroupRows::Work &work : rows.works)
     for (const int64_t place : work.places)
       order[place] = next++;
+  for (int64_t &place : order)
+    if (place < 0)
+      place = next++;
   packed += some.begin * weightsOfGroup();
   weights += some.begin * weightsOfGroup();
   for (int64_t group = 0; group < some.count;

@@ -504,6 +504,12 @@ TEST(RandomKernels, ConvolveGroupsOfVectors) {
   signal.padHigh = {1};
   signal.result = {20};
 
+  // Less than a stride: no pixel of x is seen by the first and last rows.
+  Convolution thin = eights;
+  thin.image = {1, 9};
+  thin.strides = {2, 2};
+  thin.result = {1, 5};
+
   // A single group in a large image.
   Convolution alone = eights;
   alone.groups = alone.samples = 1;
@@ -521,14 +527,14 @@ TEST(RandomKernels, ConvolveGroupsOfVectors) {
   patches.padLow = patches.padHigh = {0, 0};
 
   unsigned made = 0, seed = 0;
-  for (Convolution each : {eights, wide, single, signal, alone, patches})
+  for (Convolution each : {eights, wide, single, signal, thin, alone, patches})
     for (const char *layout : {"channels_last", "blocked8"}) {
       Choice choice(++seed);
       each.layout = layout;
       for (const Case &one : makeCases(each, choice))
         made += check(one, seed);
     }
-  EXPECT_EQ(made, 36u);
+  EXPECT_EQ(made, 42u);
 }
 
 /// Windows that reach farther than the library's generated code.
