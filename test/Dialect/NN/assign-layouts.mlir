@@ -96,6 +96,7 @@ func.func @main(%x: tensor<2x16x8xf32>, %w: tensor<2x8x16xf32>) -> tensor<2x16x1
 
 // Tokens that become an image, and tokens again: where channels are last, they
 // lie so already, and nothing moves. The pixels of the image may be one axis.
+// Tensors of more axes are no images.
 
 // CHECK-LABEL: func.func @main
 // LAST-NOT: nn.transpose
@@ -104,13 +105,14 @@ func.func @main(%x: tensor<2x16x8xf32>, %w: tensor<2x8x16xf32>) -> tensor<2x16x1
 // LAST: %[[Y:.*]] = nn.conv %[[X]], %{{.*}} layout channels_last : (tensor<2x4x4x32xf32>, tensor<32x1x3x3xf32>) -> tensor<2x4x4x32xf32>
 // LAST: %[[TOKENS:.*]] = nn.reshape %[[Y]] : tensor<2x4x4x32xf32> -> tensor<2x16x32xf32>
 // LAST: %[[Z:.*]] = nn.conv %[[Y]]
-// LAST-NOT: nn.transpose
 // LAST-NOT: nn.reorder
-// LAST: return %[[TOKENS]], %[[Z]] : tensor<2x16x32xf32>, tensor<2x4x4x32xf32>
+// LAST: nn.transpose %arg3 [0, 2, 3, 4, 5, 1]
+// LAST: nn.transpose %arg3 [0, 2, 3, 4, 5, 1]
+// LAST: return %[[TOKENS]], %[[Z]]
 // BLOCK: nn.transpose %{{.*}} [0, 3, 1, 2] : tensor<2x4x4x32xf32> -> tensor<2x32x4x4xf32>
 // BLOCK: nn.conv %{{.*}} layout blocked16
 // BLOCK: nn.transpose %{{.*}} [0, 2, 3, 1] : tensor<2x32x4x4xf32> -> tensor<2x4x4x32xf32>
-func.func @main(%x: tensor<2x16x32xf32>, %w: tensor<32x1x3x3xf32>, %v: tensor<32x32x1x1xf32>) -> (tensor<2x16x32xf32>, tensor<2x4x4x32xf32>) {
+func.func @main(%x: tensor<2x16x32xf32>, %w: tensor<32x1x3x3xf32>, %v: tensor<32x32x1x1xf32>, %u: tensor<2x3x2x2x2x2xf32>) -> (tensor<2x16x32xf32>, tensor<2x4x4x32xf32>, tensor<2x2x2x2x2x3xf32>, tensor<2x2x2x2x2x3xf32>) {
   %0 = nn.transpose %x [0, 2, 1] : tensor<2x16x32xf32> -> tensor<2x32x16xf32>
   %1 = nn.reshape %0 : tensor<2x32x16xf32> -> tensor<2x32x4x4xf32>
   %2 = nn.conv %1, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 32 : (tensor<2x32x4x4xf32>, tensor<32x1x3x3xf32>) -> tensor<2x32x4x4xf32>
@@ -118,5 +120,7 @@ func.func @main(%x: tensor<2x16x32xf32>, %w: tensor<32x1x3x3xf32>, %v: tensor<32
   %4 = nn.transpose %3 [0, 2, 1] : tensor<2x32x16xf32> -> tensor<2x16x32xf32>
   %5 = nn.conv %2, %v strides [1, 1] dilations [1, 1] pad [0, 0] x [0, 0] groups 1 : (tensor<2x32x4x4xf32>, tensor<32x32x1x1xf32>) -> tensor<2x32x4x4xf32>
   %6 = nn.transpose %5 [0, 2, 3, 1] : tensor<2x32x4x4xf32> -> tensor<2x4x4x32xf32>
-  return %4, %6 : tensor<2x16x32xf32>, tensor<2x4x4x32xf32>
+  %7 = nn.transpose %u [0, 2, 3, 4, 5, 1] : tensor<2x3x2x2x2x2xf32> -> tensor<2x2x2x2x2x3xf32>
+  %8 = nn.transpose %u [0, 2, 3, 4, 5, 1] : tensor<2x3x2x2x2x2xf32> -> tensor<2x2x2x2x2x3xf32>
+  return %4, %6, %7, %8 : tensor<2x16x32xf32>, tensor<2x4x4x32xf32>, tensor<2x2x2x2x2x3xf32>, tensor<2x2x2x2x2x3xf32>
 }

@@ -34,11 +34,14 @@ SmallVector<int64_t> pp::nn::getChannelAxes(int64_t rank, bool isBack) {
 }
 
 /// Whether what a transposition reads, or with `isBack` what it makes, lies in
-/// memory as the other does, if its channels are last.
+/// memory as the other does, if its channels are last. The library reorders
+/// images of three axes at most.
 static bool isView(TransposeOp transpose, bool isBack) {
+  constexpr int64_t least = 4, most = 5;
   const int64_t rank = transpose.getInput().getType().getRank();
-  return rank > 3 && transpose.getPermutation() ==
-                         ArrayRef<int64_t>(getChannelAxes(rank, isBack));
+  return rank >= least && rank <= most &&
+         transpose.getPermutation() ==
+             ArrayRef<int64_t>(getChannelAxes(rank, isBack));
 }
 
 namespace {
