@@ -207,8 +207,9 @@ bool pp::runtime::isConvAddedInPlace(Descriptor &descriptor,
                        ? ConvGradientTiles::addsInPlace(*sizes)
                    : ConvGradientRows::isPreferred(*sizes)
                        ? true
-                       : !isProductOfRows(whole) &&
-                             ConvGradientProduct::isPreferred(*sizes));
+                       : !whole.isLibraryProduct() &&
+                             (isProductOfRows(whole) ||
+                              ConvGradientProduct::isPreferred(*sizes)));
 }
 
 bool pp::runtime::isConvAddedTogether(Descriptor &descriptor,
