@@ -5,6 +5,7 @@
 #include "cpu/DepthwiseConvolution.h"
 #include "cpu/DepthwiseGradient.h"
 #include "cpu/Processor.h"
+#include "cpu/SharedAxis.h"
 
 #include <string_view>
 
@@ -80,15 +81,15 @@ pp::runtime::findGradientWindows(const ConvShape &whole,
                      [&] { return makeBackwardWeights(whole, builder); });
 }
 
-/// Threads share channels, or samples, or rows: the first of which there are
-/// enough.
 static depthwise::Part partOf(const depthwise::Shape &shape, int64_t rows,
                               KernelBuilder &builder) {
   depthwise::Part part{{0, shape.blocks()}, {0, shape.samples}, {0, rows}};
-  const int64_t parts = builder.countParts();
-  auto &shared = part.blocks.count >= parts    ? part.blocks
-                 : part.samples.count >= parts ? part.samples
-                                               : part.rows;
+  const SharedAxis axis = findSharedAxis(
+      {part.samples.count, part.blocks.count, rows}, shape.isChannelsLast(),
+      shape.samples * countOf(shape.result), builder.countParts());
+  auto &shared = axis == SharedAxis::Samples    ? part.samples
+                 : axis == SharedAxis::Channels ? part.blocks
+                                                : part.rows;
   const auto share = builder.share(shared.count);
   shared = {share.begin, share.count};
   return part;

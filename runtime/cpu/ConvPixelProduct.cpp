@@ -5,6 +5,7 @@
 #include "cpu/PackedWeights.h"
 #include "cpu/PixelRows.h"
 #include "cpu/Processor.h"
+#include "cpu/SharedAxis.h"
 #include "cpu/TiledProduct.h"
 
 #include <algorithm>
@@ -160,8 +161,7 @@ static Share findShare(const PixelRows &few, KernelBuilder &builder) {
   if (builder.isWhole())
     return all;
   // Whose copies are of all channels.
-  constexpr int64_t manyRows = 60;
-  if (few.read().channels == 1 || few.rows() > manyRows)
+  if (few.read().channels == 1 || few.rows() > fewPixels)
     all.rows = builder.share(few.rows());
   else
     all.channels = builder.share(few.written().channels, panelColumns);

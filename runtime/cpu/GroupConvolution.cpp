@@ -4,6 +4,7 @@
 #include "cpu/PackedWeights.h"
 #include "cpu/PanelTerms.h"
 #include "cpu/Processor.h"
+#include "cpu/SharedAxis.h"
 
 #include <algorithm>
 
@@ -149,22 +150,19 @@ void GroupConvolution::packWeights(Range some, const float *weights,
     }
 }
 
-/// Threads share samples, or groups, or rows: the first of which there are
-/// enough.
-static GroupConvolution::Share shareOf(const GroupConvolution &convolution,
+static GroupConvolution::Share shareOf(const ConvShape &whole,
+                                       const GroupConvolution &convolution,
                                        KernelBuilder &builder) {
   GroupConvolution::Share all = convolution.all();
   if (builder.isWhole())
     return all;
-  constexpr int64_t enough = 8; // of unequal shares
-  const int64_t parts = builder.countParts();
-  auto isEnough = [&](const Range &range) {
-    return range.count >= enough * parts ||
-           (range.count >= parts && range.count % parts == 0);
-  };
-  Range &shared = isEnough(all.samples)  ? all.samples
-                  : isEnough(all.groups) ? all.groups
-                                         : all.rows;
+  const SharedAxis axis =
+      findSharedAxis({all.samples.count, all.groups.count, all.rows.count},
+                     whole.layout == "channels_last", whole.countPixels(),
+                     builder.countParts());
+  Range &shared = axis == SharedAxis::Samples    ? all.samples
+                  : axis == SharedAxis::Channels ? all.groups
+                                                 : all.rows;
   shared = builder.share(shared.count);
   return all;
 }
@@ -177,7 +175,7 @@ void pp::runtime::buildGroupConvolution(const ConvShape &whole,
   const bool arePacked = whole.packedBytes != 0;
   if (arePacked)
     demandPacked(convolution.getPackedBytes(), whole.packedBytes);
-  const GroupConvolution::Share share = shareOf(convolution, builder);
+  const GroupConvolution::Share share = shareOf(whole, convolution, builder);
   const uint64_t ownBytes =
       arePacked ? 0 : alignUp(convolution.getPackedBytes());
   const int residual = epilogue.hasBias ? 3 : 2;

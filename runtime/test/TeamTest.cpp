@@ -477,6 +477,16 @@ INSTANTIATE_TEST_SUITE_P(
                 "strides=1x1 dilations=2x1 pad_lo=2x1 pad_hi=2x1 groups=16 "
                 "bias=0 layout=channels_last",
                 {1728, 144, 1728}},
+        // There are channels enough, but rows are shared where they lie
+        // together.
+        Divided{"conv_forward src=1x96x13x12 weights=96x1x3x3 dst=1x96x6x12 "
+                "strides=2x1 dilations=1x1 pad_lo=0x1 pad_hi=0x1 groups=96 "
+                "bias=0 layout=channels_last",
+                {14976, 864, 6912}},
+        Divided{"conv_backward_data src=1x96x3x12x6 weights=96x1x3x3x3 "
+                "dst=1x96x3x12x6 strides=1x1x1 dilations=1x1x1 "
+                "pad_lo=1x1x1 pad_hi=1x1x1 groups=96 layout=channels_last",
+                {20736, 2592, 20736}},
         // So many outputs at a time as parts may have.
         Divided{"conv_forward src=1x512x14x14 weights=512x512x1x1 "
                 "dst=1x512x14x14 strides=1x1 dilations=1x1 pad_lo=0x0 "
