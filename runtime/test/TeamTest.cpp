@@ -635,6 +635,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "include_pad=0",
                 {1536, 6144}},
         Divided{"reorder src=4x16x5x5 from=plain to=blocked16", {1600, 1600}},
+        // Of one image, rows, or blocks of channels; the last has one of 8.
+        Divided{"reorder src=1x3x7x5 from=plain to=channels_last", {105, 105}},
+        Divided{"reorder src=1x40x5x4 from=channels_last to=plain", {800, 800}},
+        Divided{"reorder src=1x48x5x4 from=plain to=blocked16", {960, 960}},
+        Divided{"reorder src=1x40x5x4 from=blocked8 to=channels_last",
+                {800, 800}},
         Divided{"attention_forward q=2x3x12x8 k=2x3x12x8 v=2x3x12x8 scale=0.5 "
                 "causal=1 qs=288x96x8x1 ks=288x96x8x1 vs=288x96x8x1 "
                 "os=288x96x8x1",
