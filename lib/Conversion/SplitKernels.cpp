@@ -14,6 +14,8 @@
 #include "mlir/Dialect/SCF/Utils/Utils.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 
+#include <limits>
+
 namespace pp {
 #define GEN_PASS_DEF_SPLITKERNELS
 #include "pp/Conversion/Passes.h.inc"
@@ -26,20 +28,23 @@ namespace {
 
 /// Less than this, and threads wait for each other longer than they work.
 constexpr int64_t fewestIterations = 1 << 14;
-/// A loop with as many iterations is worth being shared.
+/// Loops with as many iterations are worth being shared.
 constexpr int64_t fewestTurns = 16;
-/// Shares of a longer loop begin at multiples of a cache line.
+/// Shares of a longer innermost loop begin at multiples of a cache line.
 constexpr int64_t longLoop = 1024, line = 64;
 
 /// An operation of a kernel's function that does something: a loop nest.
 struct Nest {
   Operation *op;
-  /// Which loop threads share, of how many iterations; none: one thread runs
-  /// the nest.
+  /// Which loop threads share, or the first of `loops` that are one in the
+  /// other, and how many iterations these have; none: one thread runs the nest.
   std::optional<unsigned> loop = std::nullopt;
+  unsigned loops = 1;
   int64_t extent = 0;
   /// Of all loops.
   int64_t iterations = 1;
+  /// Where shares begin.
+  int64_t grain = 1;
 };
 
 /// Splits the loop nests of one function, or none if memory that is a thread's
@@ -51,22 +56,9 @@ public:
 
   /// Whether the function is worth it.
   bool analyze() {
-    if (!function.getBody().hasOneBlock())
-      return false;
-    int64_t most = 0;
-    for (Operation &op : function.getBody().front().without_terminator()) {
-      if (isMemoryEffectFree(&op) || isa<memref::AllocaOp>(op))
-        continue;
-      if (auto linalg = dyn_cast<linalg::LinalgOp>(op))
-        nests.push_back(chooseLoop(linalg));
-      else if (auto loop = dyn_cast<scf::ForOp>(op))
-        nests.push_back(chooseLoop(loop));
-      else
-        return false;
-      if (nests.back().loop)
-        most = std::max(most, nests.back().iterations);
-    }
-    return most >= fewestIterations && areStacksPrivate();
+    // Of what lies on a stack, a thread has the elements of one loop.
+    return analyze(/*mostLoops=*/std::numeric_limits<unsigned>::max()) ||
+           analyze(/*mostLoops=*/1);
   }
 
   void split(func::FuncOp join) {
@@ -80,25 +72,59 @@ public:
       else if (auto loop = dyn_cast<scf::ForOp>(nest.op))
         shareIterations(loop, nest);
       else
-        shareLoop(cast<linalg::LinalgOp>(nest.op), nest);
+        shareLoops(cast<linalg::LinalgOp>(nest.op), nest);
     }
   }
 
 private:
-  Nest chooseLoop(linalg::LinalgOp op) {
+  /// With up to `mostLoops` shared loops of a nest.
+  bool analyze(unsigned mostLoops) {
+    nests.clear();
+    if (!function.getBody().hasOneBlock())
+      return false;
+    int64_t most = 0;
+    for (Operation &op : function.getBody().front().without_terminator()) {
+      if (isMemoryEffectFree(&op) || isa<memref::AllocaOp>(op))
+        continue;
+      if (auto linalg = dyn_cast<linalg::LinalgOp>(op))
+        nests.push_back(chooseLoops(linalg, mostLoops));
+      else if (auto loop = dyn_cast<scf::ForOp>(op))
+        nests.push_back(chooseLoop(loop));
+      else
+        return false;
+      if (nests.back().loop)
+        most = std::max(most, nests.back().iterations);
+    }
+    return most >= fewestIterations && areStacksPrivate();
+  }
+
+  /// The outermost loops that have enough iterations together, so that a
+  /// thread's share lies in one piece, as those of the library's kernels do.
+  Nest chooseLoops(linalg::LinalgOp op, unsigned mostLoops) {
     Nest nest{.op = op};
     SmallVector<int64_t> extents = op.getStaticLoopRanges();
     SmallVector<utils::IteratorType> types = op.getIteratorTypesArray();
-    for (auto [index, extent] : llvm::enumerate(extents)) {
-      nest.iterations *= extent;
-      bool isBetter = nest.extent < fewestTurns && extent > nest.extent;
+    const unsigned count = extents.size();
+    auto isFree = [&](unsigned index) {
       // A part of a short row fills no vector.
-      if (index + 1 == extents.size() && extents.size() > 1)
-        isBetter &= extent >= fewestTurns;
-      if (types[index] == utils::IteratorType::parallel && isBetter) {
-        nest.loop = index;
-        nest.extent = extent;
-      }
+      bool isShortRow =
+          index + 1 == count && count > 1 && extents[index] < fewestTurns;
+      return types[index] == utils::IteratorType::parallel && !isShortRow;
+    };
+    for (unsigned first = 0; first < count; ++first) {
+      nest.iterations *= extents[first];
+      int64_t product = 1;
+      unsigned end = first;
+      for (; end < count && end - first < mostLoops && isFree(end) &&
+             extents[first] > 1 && product < fewestTurns;
+           ++end)
+        product *= extents[end];
+      if (product == 1 || nest.extent >= fewestTurns || product <= nest.extent)
+        continue;
+      nest.loop = first;
+      nest.loops = end - first;
+      nest.extent = product;
+      nest.grain = end == count && product >= longLoop ? line : 1;
     }
     // What walks along an axis has loops inside.
     bool isWalk = !op->getRegion(0).getOps<LoopLikeOpInterface>().empty();
@@ -126,6 +152,8 @@ private:
     }
     if (nest.loop)
       nest.iterations = countMostElements();
+    if (nest.extent >= longLoop)
+      nest.grain = line;
     return nest;
   }
 
@@ -152,6 +180,8 @@ private:
           continue;
         int64_t own = 0; // all elements are in the first thread
         if (nest.loop) {
+          if (nest.loops > 1)
+            return false;
           own = nest.extent;
           for (OpOperand *use : found->second)
             if (!isSharedAlong(nest, *use, stack.getType().getNumElements()))
@@ -217,22 +247,21 @@ private:
   }
 
   /// Where the share of thread `index` begins, or that of the one before ends.
-  Value bound(Value index, int64_t extent) {
+  Value bound(Value index, const Nest &nest) {
     Location loc = function.getLoc();
-    int64_t grain = extent >= longLoop ? line : 1;
-    int64_t grains = llvm::divideCeil(extent, grain);
+    int64_t grains = llvm::divideCeil(nest.extent, nest.grain);
     Value before = arith::DivUIOp::create(
         builder, loc,
         arith::MulIOp::create(builder, loc, index, constant(grains)), parts);
     return arith::MinUIOp::create(
         builder, loc,
-        arith::MulIOp::create(builder, loc, before, constant(grain)),
-        constant(extent));
+        arith::MulIOp::create(builder, loc, before, constant(nest.grain)),
+        constant(nest.extent));
   }
-  std::pair<Value, Value> share(int64_t extent) {
+  std::pair<Value, Value> share(const Nest &nest) {
     Value next =
         arith::AddIOp::create(builder, function.getLoc(), part, constant(1));
-    return {bound(part, extent), bound(next, extent)};
+    return {bound(part, nest), bound(next, nest)};
   }
 
   void runInFirst(Operation *op) {
@@ -246,20 +275,48 @@ private:
   void shareIterations(scf::ForOp outermost, const Nest &nest) {
     SmallVector<scf::ForOp> loops;
     getPerfectlyNestedLoops(loops, outermost);
-    auto [begin, end] = share(nest.extent);
+    auto [begin, end] = share(nest);
     loops[*nest.loop].setLowerBound(begin);
     loops[*nest.loop].setUpperBound(end);
   }
 
-  void shareLoop(linalg::LinalgOp op, const Nest &nest) {
-    auto [begin, end] = share(nest.extent);
+  /// Of loops i and j, of 4 and 8 iterations, a share of all 32 is
+  ///
+  ///   for i = begin floordiv 8 to end ceildiv 8
+  ///     for j = max(0, begin - i * 8) to min(8, end - i * 8)
+  void shareLoops(linalg::LinalgOp op, const Nest &nest) {
+    auto [begin, end] = share(nest);
+    SmallVector<int64_t> extents = op.getStaticLoopRanges();
     IRRewriter rewriter(builder);
     auto loops = linalg::linalgOpToAffineLoops(rewriter, op);
     assert(succeeded(loops) && "its operands are memrefs");
-    auto loop = cast<affine::AffineForOp>((*loops)[*nest.loop]);
-    AffineMap symbol = AffineMap::get(0, 1, builder.getAffineSymbolExpr(0));
-    loop.setLowerBound(begin, symbol);
-    loop.setUpperBound(end, symbol);
+    int64_t inside = nest.extent;
+    SmallVector<Value> outer;
+    AffineExpr first = builder.getAffineSymbolExpr(0);
+    AffineExpr zero = builder.getAffineConstantExpr(0);
+    for (unsigned index = 0; index < nest.loops; ++index) {
+      auto loop = cast<affine::AffineForOp>((*loops)[*nest.loop + index]);
+      const int64_t extent = extents[*nest.loop + index];
+      inside /= extent;
+      SmallVector<AffineExpr> low{first.floorDiv(inside)};
+      SmallVector<AffineExpr> high{first.ceilDiv(inside)};
+      if (index > 0) {
+        low.push_back(zero);
+        high.push_back(zero + extent);
+      }
+      auto mapOf = [&](ArrayRef<AffineExpr> results) {
+        return AffineMap::get(index, /*symbolCount=*/1, results,
+                              builder.getContext());
+      };
+      SmallVector<Value> operands = outer;
+      operands.push_back(begin);
+      loop.setLowerBound(operands, mapOf(low));
+      operands.back() = end;
+      loop.setUpperBound(operands, mapOf(high));
+      // What the next loop sees of the share.
+      first = first - builder.getAffineDimExpr(index) * inside;
+      outer.push_back(loop.getInductionVar());
+    }
     op->erase();
   }
 

@@ -41,6 +41,21 @@ func.func @columns(%x: memref<512x96xf32>, %y: memref<96xf32>) {
   return
 }
 
+// Two loops have enough iterations together: a share may begin in a row of
+// pixels.
+// CHECK-LABEL: func.func @pixels(
+// CHECK: affine.for %[[Y:.*]] = #{{.*}}()[%[[BEGIN:.*]]] to #{{.*}}()[%[[END:.*]]] {
+// CHECK-NEXT: affine.for %{{.*}} = max #{{.*}}(%[[Y]])[%[[BEGIN]]] to min #{{.*}}(%[[Y]])[%[[END]]] {
+// CHECK-NEXT: affine.for %{{.*}} = 0 to 240 {
+func.func @pixels(%x: memref<1x14x14x240xf32>, %y: memref<1x14x14x240xf32>) {
+  linalg.generic {indexing_maps = [affine_map<(n, h, w, c) -> (n, h, w, c)>, affine_map<(n, h, w, c) -> (n, h, w, c)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%x : memref<1x14x14x240xf32>) outs(%y : memref<1x14x14x240xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    linalg.yield %a : f32
+  }
+  return
+}
+
 // What is summed over everything is summed by one thread.
 // CHECK-LABEL: func.func @mean(
 // CHECK: affine.for %{{.*}} = %{{.*}} to %{{.*}} {
