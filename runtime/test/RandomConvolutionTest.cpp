@@ -614,6 +614,31 @@ TEST(RandomKernels, ConvolveOneImage) {
                     {"plain", "channels_last", "blocked8", "blocked16"});
 }
 
+/// Of single channels, which have rows of their own where those of all channels
+/// of a pixel are long.
+TEST(RandomKernels, ConvolveLongRowsOfChannels) {
+  Convolution wide;
+  wide.samples = 2;
+  wide.groups = wide.channels = wide.outputs = 52;
+  wide.image = {25, 31};
+  wide.window = {5, 3};
+  wide.strides = {1, 2};
+  wide.dilations = {2, 1};
+  wide.padLow = {4, 1};
+  wide.padHigh = {4, 0};
+  wide.result = {25, 15};
+
+  Convolution large;
+  large.groups = large.channels = large.outputs = 132;
+  large.image = {70, 45};
+  large.window = {2, 2};
+  large.strides = large.dilations = {1, 1};
+  large.padLow = {1, 0};
+  large.padHigh = {0, 0};
+  large.result = {70, 44};
+  checkInAllLayouts({wide, large}, /*seeds=*/2, {"channels_last"});
+}
+
 /// A single place along the last axis, or the last two.
 TEST(RandomKernels, ConvolveColumns) {
   Convolution column;
