@@ -3,6 +3,7 @@
 #include "cpu/MaxPool.h"
 #include "cpu/MaxPoolRows.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -21,6 +22,8 @@ struct PoolShape {
   KernelBuilder::Dims kernel, strides, dilations, padLow, padHigh;
 
   PoolShape(Descriptor &descriptor, bool average, KernelBuilder &builder);
+  /// Leaves some of the rows that are written of a single image.
+  void takeRows(KernelBuilder::Range rows);
   pooling_v2_forward::primitive_desc forward(KernelBuilder &builder) const;
   pooling_v2_backward::primitive_desc backward(KernelBuilder &builder) const;
   /// As our own code has it.
@@ -58,7 +61,11 @@ PoolShape::PoolShape(Descriptor &descriptor, bool average,
   constexpr int64_t block = 16;
   const bool areChannels =
       srcDims[0] == 1 && srcDims[1] % block == 0 && layout != "channels_last";
-  if (!builder.isWhole()) {
+  const bool areRows = srcDims[0] == 1 && layout == "channels_last" &&
+                       descriptor.getKind().ends_with("_forward");
+  if (!builder.isWhole() && areRows) {
+    takeRows(builder.share(dstDims[2]));
+  } else if (!builder.isWhole()) {
     const int axis = areChannels ? 1 : 0;
     const int64_t extent = srcDims[axis];
     const auto range = builder.share(extent, areChannels ? block : 1);
@@ -68,13 +75,36 @@ PoolShape::PoolShape(Descriptor &descriptor, bool average,
     src = KernelBuilder::inLayout(srcDims, layout, type);
     dst = KernelBuilder::inLayout(dstDims, layout, type);
   }
-  srcInside = KernelBuilder::inLayout(srcDims, layout);
-  dstInside = KernelBuilder::inLayout(dstDims, layout);
+  srcInside = KernelBuilder::inLayout(src.dims(), layout);
+  dstInside = KernelBuilder::inLayout(dst.dims(), layout);
   algorithm = dnnl::algorithm::pooling_max;
   if (average)
     algorithm = descriptor.getInteger("include_pad", 0, 1)
                     ? dnnl::algorithm::pooling_avg_include_padding
                     : dnnl::algorithm::pooling_avg_exclude_padding;
+}
+
+void PoolShape::takeRows(KernelBuilder::Range rows) {
+  constexpr size_t height = 2;
+  KernelBuilder::Dims from = src.dims(), to = dst.dims();
+  const int64_t window = (kernel[0] - 1) * (dilations[0] + 1) + 1;
+  const int64_t begin = rows.begin * strides[0] - padLow[0];
+  const int64_t end = begin + (rows.count - 1) * strides[0] + window;
+  const int64_t first = std::max<int64_t>(begin, 0);
+  const int64_t last = std::min(end, from[height]);
+  if (first >= last)
+    throw DescriptorError("parts: one would have nothing but padding");
+  // The others read rows of their neighbours.
+  padLow[0] = first - begin;
+  padHigh[0] = end - last;
+  auto take = [&](KernelBuilder::MemoryDesc &desc, KernelBuilder::Dims &dims,
+                  uint64_t &offset, KernelBuilder::Range range) {
+    offset = desc.get_size() / dims[height] * range.begin;
+    dims[height] = range.count;
+    desc = KernelBuilder::inLayout(dims, "channels_last", desc.data_type());
+  };
+  take(src, from, srcOffset, {first, last - first});
+  take(dst, to, dstOffset, rows);
 }
 
 pooling_v2_forward::primitive_desc

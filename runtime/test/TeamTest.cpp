@@ -627,6 +627,23 @@ INSTANTIATE_TEST_SUITE_P(
                 "strides=2x2 dilations=1x1 pad_lo=0x0 pad_hi=0x0 "
                 "include_pad=0",
                 {3072, 768}},
+        // Or rows, of which some see padding.
+        Divided{"max_pool_forward src=1x24x9x7 dst=1x24x5x4 kernel=3x3 "
+                "strides=2x2 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
+                "layout=channels_last",
+                {1512, 480}},
+        Divided{"max_pool_forward src=1x3x11x7 dst=1x3x9x7 kernel=3x3 "
+                "strides=1x1 dilations=2x1 pad_lo=1x1 pad_hi=1x1 "
+                "layout=channels_last",
+                {231, 189}},
+        Divided{"avg_pool_forward src=1x20x9x7 dst=1x20x9x7 kernel=3x3 "
+                "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
+                "include_pad=0 layout=channels_last",
+                {1260, 1260}},
+        Divided{"avg_pool_forward src=1x20x8x7 dst=1x20x4x3 kernel=3x3 "
+                "strides=2x2 dilations=1x1 pad_lo=1x0 pad_hi=0x0 "
+                "include_pad=1 layout=channels_last",
+                {1120, 240}},
         Divided{"max_pool_backward src=6x16x8x8 dst=6x16x4x4 kernel=2x2 "
                 "strides=2x2 dilations=1x1 pad_lo=0x0 pad_hi=0x0",
                 {6144, 1536, 6144}},
