@@ -6,6 +6,7 @@
 #include "cpu/ConvPixelProduct.h"
 #include "cpu/GroupConvolution.h"
 #include "cpu/PackedWeights.h"
+#include "cpu/PlaneProduct.h"
 #include "cpu/SignalConvolution.h"
 
 #include <algorithm>
@@ -235,6 +236,15 @@ static bool isOfSignals(Descriptor &descriptor, KernelBuilder &builder,
            isForwardInPairs(descriptor, builder));
 }
 
+/// Whether it is a product of planes, and no other.
+static bool isOfPlanes(Descriptor &descriptor, KernelBuilder &builder,
+                       Direction direction) {
+  return isPlaneProduct(ConvShape(descriptor, builder, Division::None),
+                        direction) &&
+         !isPixelProduct(descriptor, builder, direction) &&
+         !packsForPixelProduct(descriptor, builder, direction);
+}
+
 void pp::runtime::buildConvForward(Descriptor &descriptor,
                                    KernelBuilder &builder) {
   const ConvEpilogue epilogue(descriptor);
@@ -249,6 +259,8 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
     return buildSignalConvolution(
         ConvShape(descriptor, builder, Division::None), Direction::Forward,
         epilogue, builder);
+  if (isOfPlanes(descriptor, builder, Direction::Forward))
+    return buildPlaneProduct(whole, Direction::Forward, epilogue, builder);
   const bool isInOwnTiles = isInTiles(descriptor, builder, Direction::Forward);
   const bool isInPairs = isForwardInPairs(descriptor, builder);
   const bool isOfMatrices =
@@ -322,7 +334,8 @@ bool pp::runtime::isConvFused(Descriptor &descriptor, KernelBuilder &builder) {
       isInTiles(descriptor, builder, Direction::Forward) ||
       isForwardInPairs(descriptor, builder) ||
       isInMatrixTiles(descriptor, builder, Direction::Forward) ||
-      isPixelProduct(descriptor, builder, Direction::Forward))
+      isPixelProduct(descriptor, builder, Direction::Forward) ||
+      isOfPlanes(descriptor, builder, Direction::Forward))
     return true;
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   return ConvForward(shape, epilogue, builder).isAsFast;
@@ -340,6 +353,8 @@ void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
     return buildSignalConvolution(
         ConvShape(descriptor, builder, Division::None), Direction::Backward, {},
         builder);
+  if (isOfPlanes(descriptor, builder, Direction::Backward))
+    return buildPlaneProduct(given, Direction::Backward, {}, builder);
   bool isInOwnTiles = isInTiles(descriptor, builder, Direction::Backward);
   bool isOfMatrices = isInMatrixTiles(descriptor, builder, Direction::Backward);
   if (isPixelProduct(descriptor, builder, Direction::Backward))
@@ -428,7 +443,8 @@ uint64_t pp::runtime::measurePackedConvForward(Descriptor &descriptor,
   if (GroupConvolution::isPreferred(whole, Direction::Forward))
     return GroupConvolution(whole, Direction::Forward).getPackedBytes();
   if (findForwardWindows(descriptor, builder) ||
-      isOfSignals(descriptor, builder, Direction::Forward))
+      isOfSignals(descriptor, builder, Direction::Forward) ||
+      isOfPlanes(descriptor, builder, Direction::Forward))
     return 0;
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   if (isInTiles(descriptor, builder, Direction::Forward))
@@ -451,7 +467,8 @@ uint64_t pp::runtime::measurePackedConvBackwardData(Descriptor &descriptor,
   if (GroupConvolution::isPreferred(whole, Direction::Backward))
     return GroupConvolution(whole, Direction::Backward).getPackedBytes();
   if (findBackwardWindows(descriptor, builder) ||
-      isOfSignals(descriptor, builder, Direction::Backward))
+      isOfSignals(descriptor, builder, Direction::Backward) ||
+      isOfPlanes(descriptor, builder, Direction::Backward))
     return 0;
   ConvShape shape(descriptor, builder, Division::None);
   if (isInTiles(descriptor, builder, Direction::Backward))

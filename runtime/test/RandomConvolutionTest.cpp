@@ -639,6 +639,29 @@ TEST(RandomKernels, ConvolveLongRowsOfChannels) {
   checkInAllLayouts({wide, large}, /*seeds=*/2, {"channels_last"});
 }
 
+/// Planes of pixels as they lie, more and fewer than are multiplied at a time.
+TEST(RandomKernels, ConvolveSinglePlacesOfPlanes) {
+  Convolution pixels;
+  pixels.samples = 2;
+  pixels.channels = 45;
+  pixels.outputs = 37;
+  pixels.image = pixels.result = {13, 7};
+  pixels.window = pixels.strides = pixels.dilations = {1, 1};
+  pixels.padLow = pixels.padHigh = {0, 0};
+
+  Convolution many = pixels;
+  many.samples = 1;
+  many.channels = 28;
+  many.outputs = 401;
+  many.image = many.result = {31, 9};
+
+  Convolution deep = pixels;
+  deep.image = deep.result = {3, 5, 9};
+  deep.window = deep.strides = deep.dilations = {1, 1, 1};
+  deep.padLow = deep.padHigh = {0, 0, 0};
+  checkInAllLayouts({pixels, many, deep}, /*seeds=*/4, {"plain", "blocked8"});
+}
+
 /// A single place along the last axis, or the last two.
 TEST(RandomKernels, ConvolveColumns) {
   Convolution column;

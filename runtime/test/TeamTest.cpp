@@ -718,6 +718,30 @@ TEST(Divided, SharesTheGradientOfOneImage) {
       EXPECT_NE(divideKernel(text, threads, threads), "") << text;
 }
 
+/// Without AVX-512, a window of one place is a product of planes; elsewhere the
+/// library decides what can be shared.
+TEST(Divided, SharesSamplesOrPixelsOfPlanes) {
+  if (hasAvx512())
+    return;
+  setKernelThreads(1);
+  for (const auto &[text, floats] :
+       {Divided{"conv_forward src=1x40x10x11 weights=37x40x1x1 dst=1x37x10x11 "
+                "strides=1x1 dilations=1x1 pad_lo=0x0 pad_hi=0x0 groups=1 "
+                "bias=1 residual=1 activation=relu",
+                {4400, 1480, 37, 4070, 4070}},
+        Divided{"conv_backward_data src=3x40x10x11 weights=37x40x1x1 "
+                "dst=3x37x10x11 strides=1x1 dilations=1x1 pad_lo=0x0 "
+                "pad_hi=0x0 groups=1",
+                {12210, 1480, 13200}}}) {
+    const auto expected = runIn(1, text, floats);
+    for (unsigned parts : {2u, 3u, 5u}) {
+      const std::string divided = divideKernel(text, parts, parts);
+      ASSERT_NE(divided, "") << text << parts;
+      EXPECT_EQ(runIn(parts, divided, floats), expected) << divided;
+    }
+  }
+}
+
 /// A part has the rows that its strides leave out, too: the gradient writes
 /// zeros there.
 TEST(Divided, SharesAnImageOfWhichStridesLeaveRowsOut) {
