@@ -67,13 +67,16 @@ static std::optional<depthwise::Shape> findLongRows(const ConvShape &whole,
   if (!sizes || sizes->groupChannels > 1 || sizes->isShort || hasAvx512() ||
       whole.layout != "channels_last")
     return std::nullopt;
-  const int64_t places = countOf(sizes->window), fewPlaces = 9;
+  constexpr int64_t fewPlaces = 9, manyChannels = 128, someChannels = 48;
+  constexpr int64_t pixelsOf14 = 196, pixelsOf28 = 784, pixelsOf56 = 3136;
+  const int64_t places = countOf(sizes->window);
   const int64_t pixels = countOf(sizes->image);
-  const bool isLarge =
-      places <= fewPlaces && sizes->channels >= 128 && pixels >= 56 * 56;
-  const bool isOfPlanes =
-      places > fewPlaces && sizes->window[1] > 1 && sizes->channels >= 48 &&
-      countOf(sizes->result) >= 14 * 14 && sizes->samples * pixels >= 28 * 28;
+  const bool isLarge = places <= fewPlaces && sizes->channels >= manyChannels &&
+                       pixels >= pixelsOf56;
+  const bool isOfPlanes = places > fewPlaces && sizes->window[1] > 1 &&
+                          sizes->channels >= someChannels &&
+                          countOf(sizes->result) >= pixelsOf14 &&
+                          sizes->samples * pixels >= pixelsOf28;
   if (isLarge || (isOfPlanes && direction == ConvDirection::Backward))
     return sizes;
   return std::nullopt;
