@@ -94,6 +94,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     pm.addPass(nn::createRebatch(rebatch));
     if (options.target.isCpu()) {
       pm.addPass(nn::createUnfoldPatches());
+      pm.addPass(nn::createRepeatChannels());
       pm.addPass(nn::createExpandDoubles());
     }
     if (fusesAttention(options)) {

@@ -394,6 +394,28 @@ def UnfoldPatches : NNPass<"nn-unfold-patches"> {
   ];
 }
 
+def RepeatChannels : NNPass<"nn-repeat-channels"> {
+  let summary = "Repeat channels that have several outputs each";
+  let description = [{
+    Of a convolution of single channels with two outputs for each, the library has
+    no generated code, and does it at a hundredth of the peak. Where each channel is
+    repeated, outputs and channels are as many, for which there is some. The
+    gradients are those of such a convolution then, too.
+
+    ```mlir
+    %y = nn.conv %x, %w ... groups 64 : (tensor<8x64x56x56xf32>, tensor<128x1x7x7xf32>) -> tensor<8x128x56x56xf32>
+    // becomes
+    %0 = nn.broadcast %x [0, 1, 3, 4] : tensor<8x64x56x56xf32> -> tensor<8x64x2x56x56xf32>
+    %1 = nn.reshape %0 : tensor<8x64x2x56x56xf32> -> tensor<8x128x56x56xf32>
+    %y = nn.conv %1, %w ... groups 128 : (tensor<8x128x56x56xf32>, tensor<128x1x7x7xf32>) -> tensor<8x128x56x56xf32>
+    ```
+  }];
+  let options = [
+    Option<"most", "most", "int64_t", "4",
+           "The most outputs of a channel; more are as fast as they are">
+  ];
+}
+
 def ChooseConvolutions : NNPass<"nn-choose-convolutions"> {
   let summary = "Decide which algorithm computes each convolution";
   let description = [{
