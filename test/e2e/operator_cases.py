@@ -588,6 +588,10 @@ def linear():
     same = windows(np.pad(x, ((0, 0), (0, 0), (1, 1), (0, 1))), (3, 2), (1, 1))
     want = np.einsum("nchwij,ocij->nohw", same[:, :2], w[:, :]).astype(F)
     case("Conv", [x[:, :2].copy(), w], want, auto_pad="SAME_UPPER", tolerance=1e-5)
+    # Each channel alone has three outputs.
+    w = numbers(12, 1, 3, 2)
+    want = np.einsum("nchwij,cmij->ncmhw", taken, w.reshape(4, 3, 3, 2)).reshape(2, 12, *taken.shape[2:4]).astype(F)
+    case("Conv", [x, w], want, strides=strides, dilations=dilations, pads=pads, group=4, tolerance=1e-5)
     line, kernel = numbers(1, 2, 3), numbers(2, 2, 2)
     spread = np.zeros((1, 2, 7), np.float64)
     for at, k in itertools.product(range(3), range(2)):
@@ -888,7 +892,7 @@ def quantized():
         return np.einsum("ngchwij,gkcij->ngkhw", windows, weights).reshape(x.shape[0], -1, *windows.shape[3:5]).astype(np.int32)
 
     # 16 channels each way are what Winograd's algorithm is for, which rounds.
-    for channels, outputs, groups in ((16, 16, 1), (80, 16, 1), (31, 3, 1), (128, 4, 2)):
+    for channels, outputs, groups in ((16, 16, 1), (80, 16, 1), (31, 3, 1), (128, 4, 2), (6, 12, 6)):
         x, w = whole(1, channels, 6, 6), whole(outputs, channels // groups, 3, 3, dtype=np.int8)
         case("ConvInteger", [x, w, np.array(255, np.uint8)], convolution_of(x, w, 255, groups), pads=[1, 1, 1, 1], group=groups)
 
